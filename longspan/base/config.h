@@ -1,0 +1,59 @@
+// Configs are plain structs with defaults, operator== and one visit() that names the fields; from
+// that they are read from "key=value,…" and printed.
+#pragma once
+
+#include <charconv>
+#include <concepts>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "longspan/base/error.h"
+
+namespace longspan {
+
+// The entry of `known` that is closest in spelling to `name` (edit distance).
+std::string_view nearest(std::string_view name, const std::vector<std::string_view>& known);
+
+// "[who] unknown X 'flsh'; did you mean 'flash'? Known: full, flash"
+[[noreturn]] void throw_unknown(std::string_view who, std::string_view what, std::string_view name,
+                                const std::vector<std::string_view>& known);
+
+// Numbers and switches from text; throws Error "[who] key is 'text'; need a …".
+std::int64_t parse_integer(std::string_view who, std::string_view key, std::string_view text);
+double parse_number(std::string_view who, std::string_view key, std::string_view text);
+bool parse_switch(std::string_view who, std::string_view key, std::string_view text);
+
+namespace detail {
+std::vector<std::pair<std::string, std::string>> split_options(std::string_view who,
+                                                               std::string_view options);
+}  // namespace detail
+
+// Sets the fields of `config` that "key=value,…" names.
+template <class Config>
+void parse_options(std::string_view who, std::string_view options, Config& config) {
+  for (const auto& [key, text] : detail::split_options(who, options)) {
+    bool found = false;
+    std::vector<std::string_view> known;
+    config.visit([&, &key = key, &text = text](std::string_view name, auto& field) {
+      known.push_back(name);
+      if (name != key) return;
+      found = true;
+      using Field = std::remove_cvref_t<decltype(field)>;
+      if constexpr (std::same_as<Field, bool>) {
+        field = parse_switch(who, key, text);
+      } else if constexpr (std::integral<Field>) {
+        field = static_cast<Field>(parse_integer(who, key, text));
+      } else if constexpr (std::floating_point<Field>) {
+        field = static_cast<Field>(parse_number(who, key, text));
+      } else {
+        field = text;
+      }
+    });
+    if (!found) throw_unknown(who, "option", key, known);
+  }
+}
+
+}  // namespace longspan

@@ -1,0 +1,45 @@
+// Threads. The partition of the work never depends on how many there are, so neither do the
+// results.
+#pragma once
+
+#include <cstddef>
+#include <type_traits>
+#include <utility>
+
+namespace longspan {
+
+int thread_count();
+void set_thread_count(int count);
+
+namespace detail {
+using TaskFunction = void (*)(void* context, std::size_t task, std::size_t worker);
+void run_tasks(std::size_t tasks, TaskFunction function, void* context);
+}  // namespace detail
+
+// Calls body(task, worker) for each task in [0, tasks); worker < thread_count() names the scratch
+// that the task may use. Tasks are handed out in order, so put the longest first. Tasks must not
+// throw and must write to disjoint memory. Inside another parallel_for the tasks run on the calling
+// thread.
+template <class Body>
+void parallel_for(std::size_t tasks, Body&& body) {
+  using Plain = std::remove_reference_t<Body>;
+  detail::run_tasks(
+      tasks,
+      [](void* context, std::size_t task, std::size_t worker) {
+        (*static_cast<Plain*>(context))(task, worker);
+      },
+      const_cast<void*>(
+          static_cast<const void*>(&body)));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+}
+
+// Cuts [0, n) into pieces of `grain` and calls body(begin, end) for each.
+template <class Body>
+void parallel_ranges(std::size_t n, std::size_t grain, Body&& body) {
+  const std::size_t pieces = (n + grain - 1) / grain;
+  parallel_for(pieces, [&](std::size_t piece, std::size_t) {
+    const std::size_t begin = piece * grain;
+    body(begin, begin + grain < n ? begin + grain : n);
+  });
+}
+
+}  // namespace longspan

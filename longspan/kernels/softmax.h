@@ -1,0 +1,39 @@
+// Softmax of rows and the cross-entropy built on it.
+//
+// Metered (kSoftmax): 5 FLOPs per element forward (maximum, subtraction, exponential, sum,
+// division), 4 backward. Rows whose elements are all −∞ become zeros.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "longspan/base/view.h"
+
+namespace longspan {
+
+// p = softmax(x) in place, row by row.
+void softmax_forward(Matrix x);
+// The same on the calling thread, unmetered.
+void softmax_serial(Matrix x);
+// ds = p⊙(dp − Σ p⊙dp), row by row; ds may be dp. Serial and unmetered like softmax_serial.
+void softmax_backward_serial(ConstMatrix p, ConstMatrix dp, Matrix ds);
+
+inline constexpr std::int32_t kIgnoredTarget = -1;
+
+struct CrossEntropy {
+  double loss = 0.0;        // Σ over counted rows of −log softmax(x)[target]
+  std::size_t counted = 0;  // rows whose target is not kIgnoredTarget
+  std::size_t correct = 0;  // counted rows whose largest logit is the target
+};
+
+// The number of targets that are not ignored.
+std::size_t count_targets(std::span<const std::int32_t> targets);
+
+// Loss only; x is kept. Metered 5 per element.
+CrossEntropy cross_entropy(ConstMatrix x, std::span<const std::int32_t> targets);
+// In place: x becomes scale·softmax(x) (rows that are ignored: zeros). Metered 5 per element.
+CrossEntropy cross_entropy_forward(Matrix x, std::span<const std::int32_t> targets, float scale);
+// The gradient of scale·loss: x[i, target_i] −= scale. Metered 1 per counted row.
+void cross_entropy_backward(Matrix x, std::span<const std::int32_t> targets, float scale);
+
+}  // namespace longspan
