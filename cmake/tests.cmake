@@ -1,22 +1,59 @@
 # One executable and one CTest per *_test.cc, so that a test can be built and run alone.
+#
+# Labels: `quick` are the tests beside the code, less those that LONGSPAN_NOT_QUICK matches. They
+# are what runs under the sanitizers, where everything takes several times as long; the target
+# quick_tests builds them and nothing else.
 find_package(GTest REQUIRED)
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
-file(GLOB_RECURSE test_sources CONFIGURE_DEPENDS longspan/*_test.cc tests/*_test.cc)
+set(LONGSPAN_NOT_QUICK "^$" CACHE STRING "Tests beside the code that the sanitizers need not run")
+
+file(GLOB_RECURSE test_sources CONFIGURE_DEPENDS longspan/*_test.cc apps/*_test.cc tests/*_test.cc)
 file(GLOB testing_sources CONFIGURE_DEPENDS longspan/testing/*.cc)
 list(FILTER testing_sources EXCLUDE REGEX "_test\\.cc$")
-if(testing_sources)
-  add_library(longspan_testing STATIC ${testing_sources})
-  target_link_libraries(longspan_testing PUBLIC longspan OpenMP::OpenMP_CXX PkgConfig::hwy GTest::gtest)
-endif()
 
+# What every test compiles and links with. GoogleTest's header is most of a small test's compile
+# time, so it is compiled once.
+add_library(longspan_test_base STATIC ${testing_sources} ${PROJECT_SOURCE_DIR}/cmake/empty.cc)
+target_link_libraries(longspan_test_base
+  PUBLIC longspan longspan_options OpenMP::OpenMP_CXX PkgConfig::hwy GTest::gtest
+         nlohmann_json::nlohmann_json)
+target_compile_definitions(longspan_test_base PUBLIC
+  LONGSPAN_SOURCE_DIR="${PROJECT_SOURCE_DIR}" LONGSPAN_BINARY_DIR="${PROJECT_BINARY_DIR}")
+target_precompile_headers(longspan_test_base PRIVATE <gtest/gtest.h>)
+
+add_custom_target(quick_tests)
 foreach(source ${test_sources})
   cmake_path(GET source STEM name)
   add_executable(${name} ${source})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-  target_link_libraries(${name} PRIVATE longspan GTest::gtest_main OpenMP::OpenMP_CXX PkgConfig::hwy
-                                        nlohmann_json::nlohmann_json
-                                        $<TARGET_NAME_IF_EXISTS:longspan_testing>)
-  target_compile_definitions(${name} PRIVATE
-    LONGSPAN_SOURCE_DIR="${PROJECT_SOURCE_DIR}" LONGSPAN_BINARY_DIR="${PROJECT_BINARY_DIR}")
+  target_link_libraries(${name} PRIVATE longspan_test_base GTest::gtest_main)
+  target_precompile_headers(${name} REUSE_FROM longspan_test_base)
   add_test(NAME ${name} COMMAND ${name})
+  # A test may itself use two threads; two of them run at once.
+  set_tests_properties(${name} PROPERTIES TIMEOUT 600)
+  if(source MATCHES "/longspan/[^/]+/[^/]+$" AND NOT name MATCHES "${LONGSPAN_NOT_QUICK}")
+    set_tests_properties(${name} PROPERTIES LABELS quick)
+    add_dependencies(quick_tests ${name})
+  endif()
+  # Tests that span folders drive the command line.
+  if(TARGET longspan_cli AND source MATCHES "/tests/")
+    add_dependencies(${name} longspan_cli)
+  endif()
 endforeach()
+
+# What is checked about the text of the project.
+add_test(NAME layering
+         COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tools/check_layers.py ${PROJECT_SOURCE_DIR})
+add_test(NAME layering_can_fail
+         COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/layering/check_layers_test.py)
+find_program(CLANG_FORMAT clang-format)
+if(CLANG_FORMAT)
+  add_test(NAME format COMMAND ${PROJECT_SOURCE_DIR}/tools/check_format.sh)
+endif()
+
+# A ten-line program built against the installed tree.
+add_test(NAME consumer
+         COMMAND ${CMAKE_COMMAND} -D build=${PROJECT_BINARY_DIR} -D source=${PROJECT_SOURCE_DIR}
+                 -D compiler=${CMAKE_CXX_COMPILER} -D flags=${CMAKE_CXX_FLAGS}
+                 -P ${PROJECT_SOURCE_DIR}/tests/consumer/run.cmake)

@@ -1,0 +1,64 @@
+# A thin front on the CMake presets. Every target installs what is missing, configures, builds and
+# runs; each step says what it does and how long it took.
+MAKEFLAGS += --no-print-directory
+STEP := tools/step.sh
+PRESET ?= release
+PREFIX ?= /usr/local
+
+.PHONY: help build test demo bench asan tidy format check-format install clean \
+        packages configure ctest
+
+help:
+	@echo "make build     configure and build everything into build/"
+	@echo "make test      build, run every test, the quick ones again under sanitizers, clang-tidy"
+	@echo "make demo      train a small model on the bundled text, evaluate it, let it write"
+	@echo "make bench     compare with PyTorch and ONNX Runtime on this machine"
+	@echo "make asan      the quick tests under the address and undefined-behaviour sanitizers"
+	@echo "make tidy      clang-tidy over the library and the command line"
+	@echo "make format    clang-format every C++ file in place"
+	@echo "make install   install the library, headers and command line into PREFIX ($(PREFIX))"
+	@echo "make clean     remove what was built"
+
+packages:
+	@$(STEP) "packages: install what is missing" tools/install_packages.sh
+
+configure: packages
+	@$(STEP) "configure: $(PRESET)" cmake --preset $(PRESET) --log-level=WARNING
+
+build: configure
+	@$(STEP) "build: $(PRESET)" cmake --build --preset $(PRESET)
+
+ctest: build
+	@$(STEP) "test: every test" ctest --preset $(PRESET)
+
+test: ctest
+	@$(MAKE) asan
+	@$(MAKE) tidy
+
+asan: packages
+	@$(STEP) "configure: asan" cmake --preset asan --log-level=WARNING
+	@$(STEP) "build: the quick tests with sanitizers" cmake --build --preset asan
+	@$(STEP) "test: the quick tests under sanitizers" ctest --preset asan
+
+tidy: packages
+	@$(STEP) "configure: tidy" cmake --preset tidy --log-level=WARNING
+	@$(STEP) "clang-tidy: what changed since it was last clean" cmake --build --preset tidy
+
+demo: build
+	@$(STEP) "demo: train, evaluate, generate" tools/demo.sh build/longspan
+
+bench: build
+	@$(STEP) "packages: install the peers" tools/install_bench_packages.sh
+	@$(STEP) "bench: longspan against its peers" benchmarks/compare_peers.py $(BENCH)
+
+format: packages
+	@$(STEP) "format: every C++ file" tools/check_format.sh --fix
+
+check-format: packages
+	@$(STEP) "format: check every C++ file" tools/check_format.sh
+
+install: build
+	@$(STEP) "install: into $(PREFIX)" cmake --install build --prefix $(PREFIX)
+
+clean:
+	@$(STEP) "clean: remove the build trees" rm -rf build build-asan build-debug build-tidy

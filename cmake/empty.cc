@@ -1,0 +1,1 @@
+// A library must have a source, also while longspan/testing has none.
