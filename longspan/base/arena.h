@@ -41,6 +41,8 @@ class Arena {
   std::size_t used() const { return used_; }
   std::size_t peak() const { return peak_; }
   void reset_peak() { peak_ = used_; }
+  // Gives everything back.
+  void clear() { used_ = 0; }
 
   // Gives back, when it goes out of scope, whatever was taken since it was opened.
   class Frame {
@@ -67,11 +69,45 @@ class Arena {
   std::size_t peak_ = 0;
 };
 
-// What a layer keeps from forward to backward, and the most it needs on top while it runs (bytes).
+// The same stack without memory: planning code takes and releases what the running code will, and
+// its peak is how much to book.
+class ArenaPlan {
+ public:
+  void take(std::size_t bytes) {
+    used_ += bytes;
+    peak_ = used_ > peak_ ? used_ : peak_;
+  }
+  // Something that is taken and given back at once.
+  void touch(std::size_t bytes) {
+    take(bytes);
+    used_ -= bytes;
+  }
+  std::size_t used() const { return used_; }
+  std::size_t peak() const { return peak_; }
+
+  class Frame {
+   public:
+    explicit Frame(ArenaPlan& plan) : plan_(plan), used_(plan.used_) {}
+    ~Frame() { plan_.used_ = used_; }
+    Frame(const Frame&) = delete;
+    Frame& operator=(const Frame&) = delete;
+
+   private:
+    ArenaPlan& plan_;
+    std::size_t used_;
+  };
+
+ private:
+  std::size_t used_ = 0;
+  std::size_t peak_ = 0;
+};
+
+// What a layer keeps from forward to backward, and the most it takes on top while it runs (bytes).
 struct Footprint {
   std::size_t saved = 0;
-  std::size_t forward_scratch = 0;
-  std::size_t backward_scratch = 0;
+  std::size_t forward_scratch = 0;    // of a forward that saves
+  std::size_t inference_scratch = 0;  // of a forward that does not
+  std::size_t backward_scratch = 0;   // signals for accumulate included
   bool operator==(const Footprint&) const = default;
 };
 

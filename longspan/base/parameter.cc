@@ -1,0 +1,78 @@
+#include "longspan/base/parameter.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "longspan/base/error.h"
+#include "longspan/base/parallel.h"
+
+namespace longspan {
+
+Parameter& Parameters::declare(std::string name, std::size_t rows, std::size_t cols,
+                               Initializer initializer) {
+  require(find(name) == nullptr, "[parameters] '{}' is declared twice; names must differ", name);
+  Parameter& p = all_.emplace_back();
+  p.name = std::move(name);
+  p.rows = rows;
+  p.cols = cols;
+  p.initializer = initializer;
+  count_ += rows * cols;
+  matrix_count_ += rows * cols;
+  return p;
+}
+
+Parameter& Parameters::declare(std::string name, std::size_t size, Initializer initializer) {
+  Parameter& p = declare(std::move(name), 1, size, initializer);
+  p.is_vector = true;
+  matrix_count_ -= size;
+  return p;
+}
+
+Parameter* Parameters::find(std::string_view name) {
+  const auto it = std::ranges::find(all_, name, &Parameter::name);
+  return it == all_.end() ? nullptr : &*it;
+}
+
+void Parameters::allocate() {
+  try {
+    values_.assign(count_, 0.0F);
+    gradients_.assign(count_, 0.0F);
+  } catch (const std::bad_alloc&) {
+    throw SystemError(
+        fmt::format("[parameters] the machine refused {} bytes for {} weights and their gradients; "
+                    "use a smaller "
+                    "model",
+                    2 * sizeof(float) * count_, count_));
+  }
+  std::size_t matrix = 0;
+  std::size_t vector = matrix_count_;
+  for (Parameter& p : all_) {
+    std::size_t& at = p.is_vector ? vector : matrix;
+    p.value = std::span(values_).subspan(at, p.size());
+    p.gradient = std::span(gradients_).subspan(at, p.size());
+    at += p.size();
+  }
+}
+
+void Parameters::initialize(RandomKey seed) {
+  for (Parameter& p : all_) {
+    switch (p.initializer.kind) {
+      case Initializer::Kind::kZeros:
+        std::ranges::fill(p.value, 0.0F);
+        break;
+      case Initializer::Kind::kOnes:
+        std::ranges::fill(p.value, 1.0F);
+        break;
+      case Initializer::Kind::kNormal: {
+        const RandomKey key = derive(seed, p.name);
+        const float deviation = p.initializer.deviation;
+        parallel_ranges(p.size(), 65536, [&](std::size_t begin, std::size_t end) {
+          for (std::size_t i = begin; i < end; ++i) p.value[i] = deviation * random_normal(key, i);
+        });
+        break;
+      }
+    }
+  }
+}
+
+}  // namespace longspan

@@ -1,0 +1,75 @@
+// Parameters: declared by the layers, laid out by the model in two flat blocks, values and
+// gradients.
+//
+// Declaring takes no memory, so a model of any size can be built to be counted.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "longspan/base/random.h"
+#include "longspan/base/view.h"
+
+namespace longspan {
+
+struct Initializer {
+  enum class Kind : std::uint8_t { kZeros, kOnes, kNormal };
+  Kind kind = Kind::kZeros;
+  float deviation = 0.0F;
+
+  static Initializer zeros() { return {}; }
+  static Initializer ones() { return {Kind::kOnes, 0.0F}; }
+  static Initializer normal(float deviation) { return {Kind::kNormal, deviation}; }
+};
+
+struct Parameter {
+  std::string name;
+  std::size_t rows = 1;
+  std::size_t cols = 0;  // a vector has one row
+  bool is_vector = false;
+  Initializer initializer;
+  std::span<float> value;     // empty until Parameters::allocate
+  std::span<float> gradient;  // likewise
+
+  std::size_t size() const { return rows * cols; }
+  std::vector<std::size_t> shape() const {
+    return is_vector ? std::vector<std::size_t>{cols} : std::vector<std::size_t>{rows, cols};
+  }
+  ConstMatrix matrix() const { return {value.data(), rows, cols}; }
+  Matrix gradient_matrix() const { return {gradient.data(), rows, cols}; }
+};
+
+class Parameters {
+ public:
+  // Names must be unique. The reference stays valid as long as this object.
+  Parameter& declare(std::string name, std::size_t rows, std::size_t cols, Initializer initializer);
+  Parameter& declare(std::string name, std::size_t size, Initializer initializer);
+
+  std::size_t count() const { return count_; }
+  const std::deque<Parameter>& all() const { return all_; }
+  std::deque<Parameter>& all() { return all_; }
+  Parameter* find(std::string_view name);
+
+  // Two flat blocks: matrices first, then vectors, so that weight decay is one range.
+  void allocate();
+  bool allocated() const { return !values_.empty(); }
+  // Each parameter draws from the stream that its name gives.
+  void initialize(RandomKey seed);
+
+  std::span<float> values() { return values_; }
+  std::span<float> gradients() { return gradients_; }
+  std::size_t matrix_count() const { return matrix_count_; }
+
+ private:
+  std::deque<Parameter> all_;
+  std::size_t count_ = 0;
+  std::size_t matrix_count_ = 0;
+  std::vector<float> values_;
+  std::vector<float> gradients_;
+};
+
+}  // namespace longspan

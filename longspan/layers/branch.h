@@ -1,0 +1,83 @@
+// A residual branch: y = f(x), the part of a block between a norm and the residual addition.
+//
+// Three calls, so that every learning rule can use them: forward; backward, the signal to the
+// input; accumulate, the signal to the parameters.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "longspan/base/arena.h"
+#include "longspan/base/cost.h"
+#include "longspan/base/random.h"
+#include "longspan/base/view.h"
+
+namespace longspan {
+
+// The keys and values of the tokens seen so far, [batch, kv_heads, capacity, d_head] each.
+struct KeyValueCache {
+  Heads k;
+  Heads v;
+  std::size_t used = 0;
+};
+
+// One pass over a batch of sequences of equal (padded) length.
+struct Pass {
+  std::size_t batch = 0;
+  std::size_t length = 0;                 // tokens per sequence
+  std::span<const std::int32_t> lengths;  // real tokens of each sequence; empty = all
+  bool typed = false;                     // token types are given
+  // Cross-attention reads these: [batch·memory_length, d].
+  ConstMatrix memory;
+  Matrix memory_gradient;  // receives +=
+  std::size_t memory_length = 0;
+  std::span<const std::int32_t> memory_lengths;
+  // Dropout, active only where `training`.
+  bool training = false;
+  RandomKey key = 0;
+  // Set while a reversible stack computes a branch again on the way back.
+  bool recomputing = false;
+  // Decoding: the tokens of this pass follow those in the cache, which self-attention extends.
+  KeyValueCache* cache = nullptr;
+
+  std::size_t rows() const { return batch * length; }
+  std::size_t memory_rows() const { return batch * memory_length; }
+};
+
+// What a branch keeps from forward to backward; each kind of branch uses its own fields.
+struct BranchSaved {
+  Matrix projected;            // attention: q|k|v, or q;        feed-forward: z
+  Matrix memory_projected;     // cross-attention: k|v of the memory
+  Matrix combined;             // attention: the heads' outputs; feed-forward: h
+  std::span<float> mechanism;  // what the attention mechanism saved
+};
+
+// Signals that backward finds on its way and accumulate needs.
+struct BranchSignals {
+  Matrix projected;
+  Matrix memory_projected;
+};
+
+class Branch {
+ public:
+  virtual ~Branch() = default;
+  // The name under which the meter files its work.
+  virtual std::string_view meter_name() const = 0;
+
+  virtual BranchSaved save(const Pass& pass, Arena& arena) const = 0;
+  virtual Footprint footprint(const Pass& pass) const = 0;
+  virtual Cost cost(const Pass& pass) const = 0;
+
+  // With `saved` null nothing is kept: inference.
+  virtual void forward(const Pass& pass, ConstMatrix x, Matrix y, const BranchSaved* saved,
+                       Arena& arena) const = 0;
+  // Sets dx and returns, in memory taken from the arena, what accumulate needs.
+  virtual BranchSignals backward(const Pass& pass, const BranchSaved& saved, ConstMatrix dy,
+                                 Matrix dx, Arena& arena) const = 0;
+  virtual void accumulate(const Pass& pass, ConstMatrix x, const BranchSaved& saved, ConstMatrix dy,
+                          const BranchSignals& signals) const = 0;
+};
+
+}  // namespace longspan

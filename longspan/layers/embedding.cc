@@ -1,0 +1,153 @@
+#include "longspan/layers/embedding.h"
+
+#include <algorithm>
+
+#include "longspan/base/error.h"
+#include "longspan/kernels/vector.h"
+
+namespace longspan {
+
+namespace {
+constexpr std::string_view kMeter = "embedding";
+}
+
+Embedding::Embedding(Parameters& parameters, const std::string& name, const EmbeddingConfig& config)
+    : Embedding(parameters, name, config,
+                parameters.declare(name + ".tokens", config.vocab, config.d_model,
+                                   Initializer::normal(config.deviation))) {}
+
+Embedding::Embedding(Parameters& parameters, const std::string& name, const EmbeddingConfig& config,
+                     Parameter& table)
+    : config_(config), table_(&table) {
+  const auto normal = Initializer::normal(config.deviation);
+  if (config.positions == PositionKind::kLearned) {
+    positions_ =
+        &parameters.declare(name + ".positions", config.max_length, config.d_model, normal);
+  }
+  if (config.positions == PositionKind::kSinusoidal) {
+    sinusoids_ = sinusoidal_table(config.max_length, config.d_model);
+  }
+  if (config.token_types > 0) {
+    types_ = &parameters.declare(name + ".types", config.token_types, config.d_model, normal);
+  }
+  if (config.norm) {
+    norm_ = std::make_unique<Norm>(parameters, name + ".norm", config.norm_kind, config.d_model,
+                                   config.epsilon);
+  }
+}
+
+void Embedding::check(const Pass& pass, const TokenInput& input) const {
+  require(input.tokens.size() == pass.rows(), "[embedding] {} tokens; need {} sequences of {}",
+          input.tokens.size(), pass.batch, pass.length);
+  require(!adds_positions() || input.first_position + pass.length <= config_.max_length,
+          "[embedding] position {} is asked for; the model has {}",
+          input.first_position + pass.length, config_.max_length);
+  for (const std::int32_t token : input.tokens) {
+    require(token >= 0 && static_cast<std::size_t>(token) < config_.vocab,
+            "[embedding] token {} is outside the vocabulary of {}", token, config_.vocab);
+  }
+  require(input.types.empty() || input.types.size() == pass.rows(),
+          "[embedding] {} token types for {} tokens; need as many", input.types.size(),
+          pass.rows());
+  for (const std::int32_t type : input.types) {
+    require(type >= 0 && static_cast<std::size_t>(type) < config_.token_types,
+            "[embedding] token type {}; the model has {}", type, config_.token_types);
+  }
+}
+
+ConstMatrix Embedding::positions(std::size_t first, std::size_t count) const {
+  const float* data = positions_ != nullptr ? positions_->value.data() : sinusoids_.data();
+  return {data + first * config_.d_model, count, config_.d_model};
+}
+
+void Embedding::add_types(const TokenInput& input, Matrix x, Arena& arena) const {
+  if (input.types.empty()) {
+    for (std::size_t i = 0; i < x.rows; ++i) {
+      add(x.slice_rows(i, 1), types_->matrix().slice_rows(0, 1), x.slice_rows(i, 1));
+    }
+    return;
+  }
+  const Arena::Frame frame(arena);
+  const Matrix rows = arena.matrix(x.rows, x.cols);
+  gather_rows(types_->matrix(), input.types, rows);
+  add(rows, x, x);
+}
+
+void Embedding::forward(const Pass& pass, const TokenInput& input, Matrix x, Norm::Saved* saved,
+                        Arena& arena) const {
+  const Meter::Scope scope(kMeter, Phase::kForward);
+  if (saved != nullptr && norm_ != nullptr) *saved = norm_->save(pass.rows(), arena);
+  gather_rows(table_->matrix(), input.tokens, x);
+  if (adds_positions()) {
+    for (std::size_t b = 0; b < pass.batch; ++b) {
+      const Matrix rows = x.slice_rows(b * pass.length, pass.length);
+      add(rows, positions(input.first_position, pass.length), rows);
+    }
+  }
+  if (types_ != nullptr) add_types(input, x, arena);
+  if (norm_ != nullptr) norm_->forward(x, x, saved == nullptr ? Norm::Saved{} : *saved);
+  if (drops(pass)) dropout(drop(pass), x, x);
+}
+
+void Embedding::backward(const Pass& pass, const TokenInput& input, const Norm::Saved& saved,
+                         Matrix g) const {
+  if (drops(pass)) {
+    const Meter::Scope scope(kMeter, Phase::kBackward);
+    dropout(drop(pass), g, g);
+  }
+  if (norm_ != nullptr) {
+    {
+      const Meter::Scope scope(kMeter, Phase::kUpdate);
+      norm_->accumulate(saved, g);
+    }
+    const Meter::Scope scope(kMeter, Phase::kBackward);
+    norm_->backward(saved, g, g, /*add=*/false);
+  }
+  const Meter::Scope scope(kMeter, Phase::kUpdate);
+  if (positions_ != nullptr) {
+    const Matrix dp = positions_->gradient_matrix().slice_rows(input.first_position, pass.length);
+    for (std::size_t b = 0; b < pass.batch; ++b) {
+      add(dp, g.slice_rows(b * pass.length, pass.length), dp);
+    }
+  }
+  if (types_ != nullptr) {
+    if (input.types.empty()) {
+      add_column_sums(g, types_->gradient.data());
+    } else {
+      scatter_add_rows(g, input.types, types_->gradient_matrix());
+    }
+  }
+  if (config_.padding_token >= 0) {
+    for (std::size_t i = 0; i < g.rows; ++i) {
+      if (input.tokens[i] == config_.padding_token) std::ranges::fill(g.row(i), 0.0F);
+    }
+  }
+  scatter_add_rows(g, input.tokens, table_->gradient_matrix());
+}
+
+Cost Embedding::cost(const Pass& pass) const {
+  const std::uint64_t elements = std::uint64_t{pass.rows()} * config_.d_model;
+  Cost cost;
+  cost.update += flops(Kind::kGather, elements);
+  if (adds_positions()) cost.forward += flops(Kind::kAdd, elements);
+  if (positions_ != nullptr) cost.update += flops(Kind::kAdd, elements);
+  if (types_ != nullptr) {
+    cost.forward += flops(Kind::kAdd, elements);
+    cost.update += flops(pass.typed ? Kind::kGather : Kind::kAdd, elements);
+  }
+  if (norm_ != nullptr) cost += norm_->cost(pass.rows());
+  if (drops(pass)) {
+    cost.forward += flops(Kind::kDropout, elements);
+    cost.backward += flops(Kind::kDropout, elements);
+  }
+  return cost;
+}
+
+void Embedding::plan_forward(const Pass& pass, bool saves, ArenaPlan& plan) const {
+  if (saves && norm_ != nullptr) plan.take(norm_->saved_bytes(pass.rows()));
+  if (types_ != nullptr && pass.typed) {
+    plan.touch(Arena::bytes_for(pass.rows() * config_.d_model));
+  }
+}
+
+}  // namespace longspan

@@ -1,0 +1,79 @@
+// Embedding:  x_i = E[token_i] + P[i] + T[type_i], then an optional norm and dropout.
+//
+//   dE[token_i] += dx_i,  dP[i] += dx_i,  dT[type_i] += dx_i
+//
+// A look-up, not a product with a one-hot matrix: forward M·d FLOPs for each addition, update M·d
+// for each table.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "longspan/layers/branch.h"
+#include "longspan/layers/norm.h"
+#include "longspan/layers/positions.h"
+
+namespace longspan {
+
+struct EmbeddingConfig {
+  std::size_t vocab = 0;
+  std::size_t d_model = 0;
+  std::size_t max_length = 0;
+  PositionKind positions = PositionKind::kLearned;
+  std::size_t token_types = 0;
+  bool norm = false;
+  NormKind norm_kind = NormKind::kLayer;
+  float epsilon = 1e-5F;
+  float dropout = 0.0F;
+  float deviation = 0.02F;
+  std::int32_t padding_token = -1;  // its row receives no gradient from look-ups
+};
+
+struct TokenInput {
+  std::span<const std::int32_t> tokens;  // [batch·length]
+  std::span<const std::int32_t> types;   // likewise, or empty: all type 0
+  std::size_t first_position = 0;
+};
+
+class Embedding {
+ public:
+  Embedding(Parameters& parameters, const std::string& name, const EmbeddingConfig& config);
+  // Shares the token table of another embedding, with positions of its own.
+  Embedding(Parameters& parameters, const std::string& name, const EmbeddingConfig& config,
+            Parameter& table);
+
+  Parameter& table() const { return *table_; }
+  void check(const Pass& pass, const TokenInput& input) const;
+
+  // With `saved` null nothing is kept.
+  void forward(const Pass& pass, const TokenInput& input, Matrix x, Norm::Saved* saved,
+               Arena& arena) const;
+  // Spoils g = ∂L/∂x.
+  void backward(const Pass& pass, const TokenInput& input, const Norm::Saved& saved,
+                Matrix g) const;
+
+  Cost cost(const Pass& pass) const;
+  void plan_forward(const Pass& pass, bool saves, ArenaPlan& plan) const;
+
+ private:
+  bool adds_positions() const {
+    return config_.positions == PositionKind::kLearned ||
+           config_.positions == PositionKind::kSinusoidal;
+  }
+  bool drops(const Pass& pass) const { return pass.training && config_.dropout > 0.0F; }
+  Dropout drop(const Pass& pass) const { return {config_.dropout, derive(pass.key, "embedding")}; }
+  ConstMatrix positions(std::size_t first, std::size_t count) const;
+  void add_types(const TokenInput& input, Matrix x, Arena& arena) const;
+
+  EmbeddingConfig config_;
+  Parameter* table_;
+  Parameter* positions_ = nullptr;
+  std::vector<float> sinusoids_;
+  Parameter* types_ = nullptr;
+  std::unique_ptr<Norm> norm_;
+};
+
+}  // namespace longspan

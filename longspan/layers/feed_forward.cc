@@ -1,0 +1,86 @@
+#include "longspan/layers/feed_forward.h"
+
+namespace longspan {
+
+FeedForward::FeedForward(Parameters& parameters, const std::string& name,
+                         const FeedForwardConfig& config)
+    : config_(config),
+      in_(parameters, name + ".in", config.d_model, hidden(), config.bias, config.deviation),
+      out_(parameters, name + ".out", config.d_ff, config.d_model, config.bias,
+           config.output_deviation) {}
+
+BranchSaved FeedForward::save(const Pass& pass, Arena& arena) const {
+  BranchSaved saved;
+  saved.projected = arena.matrix(pass.rows(), hidden());
+  saved.combined = arena.matrix(pass.rows(), config_.d_ff);
+  return saved;
+}
+
+Footprint FeedForward::footprint(const Pass& pass) const {
+  const std::size_t z = Arena::bytes_for(pass.rows() * hidden());
+  const std::size_t h = Arena::bytes_for(pass.rows() * config_.d_ff);
+  return {.saved = z + h,
+          .forward_scratch = 0,
+          .inference_scratch = config_.gated ? z + h : h,
+          .backward_scratch = config_.gated ? z + h : h};
+}
+
+void FeedForward::forward(const Pass& pass, ConstMatrix x, Matrix y, const BranchSaved* saved,
+                          Arena& arena) const {
+  const Arena::Frame frame(arena);
+  if (config_.gated) {
+    const Matrix z = saved != nullptr ? saved->projected : arena.matrix(pass.rows(), hidden());
+    const Matrix h = saved != nullptr ? saved->combined : arena.matrix(pass.rows(), config_.d_ff);
+    in_.forward(x, z);
+    gated_forward(config_.activation, z.slice_cols(0, config_.d_ff),
+                  z.slice_cols(config_.d_ff, config_.d_ff), h);
+    out_.forward(h, y);
+    return;
+  }
+  const Matrix h = saved != nullptr ? saved->combined : arena.matrix(pass.rows(), config_.d_ff);
+  in_.forward(x, config_.activation, saved != nullptr ? saved->projected : Matrix{}, h);
+  out_.forward(h, y);
+}
+
+BranchSignals FeedForward::backward(const Pass& pass, const BranchSaved& saved, ConstMatrix dy,
+                                    Matrix dx, Arena& arena) const {
+  const std::size_t f = config_.d_ff;
+  BranchSignals signals;
+  if (config_.gated) {
+    signals.projected = arena.matrix(pass.rows(), hidden());
+    const Arena::Frame frame(arena);
+    const Matrix dh = arena.matrix(pass.rows(), f);
+    out_.backward(dy, dh);
+    gated_backward(config_.activation, saved.projected.slice_cols(0, f),
+                   saved.projected.slice_cols(f, f), dh, signals.projected.slice_cols(0, f),
+                   signals.projected.slice_cols(f, f));
+  } else {
+    signals.projected = arena.matrix(pass.rows(), f);
+    out_.backward(dy, signals.projected);
+    activation_backward(config_.activation, saved.projected, signals.projected, signals.projected);
+  }
+  in_.backward(signals.projected, dx);
+  return signals;
+}
+
+void FeedForward::accumulate(const Pass& /*pass*/, ConstMatrix x, const BranchSaved& saved,
+                             ConstMatrix dy, const BranchSignals& signals) const {
+  out_.accumulate(saved.combined, dy);
+  in_.accumulate(x, signals.projected);
+}
+
+Cost FeedForward::cost(const Pass& pass) const {
+  Cost cost = in_.cost(pass.rows()) + out_.cost(pass.rows());
+  const std::uint64_t elements = std::uint64_t{pass.rows()} * config_.d_ff;
+  const ActivationFlops f = flops_of(config_.activation);
+  if (config_.gated) {
+    cost.forward += flops(Kind::kActivation, elements * (f.forward + 1));
+    cost.backward += flops(Kind::kActivation, elements * (f.forward + f.backward + 2));
+  } else {
+    cost.forward += flops(Kind::kActivation, elements * f.forward);
+    cost.backward += flops(Kind::kActivation, elements * f.backward);
+  }
+  return cost;
+}
+
+}  // namespace longspan

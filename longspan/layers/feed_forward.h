@@ -1,0 +1,51 @@
+// Feed-forward:  y = W₂·f(W₁·x + b₁) + b₂, or gated: y = W₂·(f(W_g·x)⊙(W_u·x)) (SwiGLU with f =
+// SiLU).
+//
+//   dh = dy·W₂,  dz = f'(z)⊙dh,  dx = dz·W₁
+//   dW₂ += dyᵀ·h,  dW₁ += dzᵀ·x
+//
+// Without gate: MACCs 2·M·d·f in each phase; FLOPs with biases M·f·(1 + forward of f) + M·d
+// forward, M·f·(backward of f) backward, M·f + M·d update.
+#pragma once
+
+#include <string>
+
+#include "longspan/layers/branch.h"
+#include "longspan/layers/linear.h"
+
+namespace longspan {
+
+struct FeedForwardConfig {
+  std::size_t d_model = 0;
+  std::size_t d_ff = 0;
+  Activation activation = Activation::kGeluTanh;
+  bool gated = false;
+  bool bias = true;
+  float deviation = 0.02F;         // of W₁
+  float output_deviation = 0.02F;  // of W₂
+};
+
+class FeedForward final : public Branch {
+ public:
+  FeedForward(Parameters& parameters, const std::string& name, const FeedForwardConfig& config);
+
+  std::string_view meter_name() const override { return "ffn"; }
+  BranchSaved save(const Pass& pass, Arena& arena) const override;
+  Footprint footprint(const Pass& pass) const override;
+  Cost cost(const Pass& pass) const override;
+  void forward(const Pass& pass, ConstMatrix x, Matrix y, const BranchSaved* saved,
+               Arena& arena) const override;
+  BranchSignals backward(const Pass& pass, const BranchSaved& saved, ConstMatrix dy, Matrix dx,
+                         Arena& arena) const override;
+  void accumulate(const Pass& pass, ConstMatrix x, const BranchSaved& saved, ConstMatrix dy,
+                  const BranchSignals& signals) const override;
+
+ private:
+  std::size_t hidden() const { return config_.gated ? 2 * config_.d_ff : config_.d_ff; }
+
+  FeedForwardConfig config_;
+  Linear in_;  // gated: rows [gate; up]
+  Linear out_;
+};
+
+}  // namespace longspan

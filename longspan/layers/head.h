@@ -1,0 +1,82 @@
+// The head: from the last hidden states to logits.
+//
+//   p = x                         language modelling
+//   p = x_first, or mean of x     classification, over each sequence's real tokens
+//   t = norm(f(p·W_tᵀ + b_t))     optional transform (the norm too is optional)
+//   logits = t·Wᵀ + b
+//
+// The softmax layer proper, r rows to v outputs: r·d·v MACCs in each phase; its cross-entropy 5·r·v
+// FLOPs forward and one per counted row backward.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "longspan/layers/branch.h"
+#include "longspan/layers/linear.h"
+#include "longspan/layers/norm.h"
+
+namespace longspan {
+
+enum class Pool : std::uint8_t { kNone, kFirst, kMean };
+std::string_view name_of(Pool pool);
+Pool pool_from(std::string_view name);
+
+struct HeadConfig {
+  std::size_t d_model = 0;
+  std::size_t outputs = 0;
+  Pool pool = Pool::kNone;
+  bool transform = false;
+  Activation activation = Activation::kGelu;  // of the transform
+  bool transform_norm = false;
+  NormKind norm_kind = NormKind::kLayer;
+  float epsilon = 1e-5F;
+  bool bias = false;
+  float deviation = 0.02F;
+};
+
+class Head {
+ public:
+  struct Saved {
+    ConstMatrix input;  // what the transform saw: x, or the pooled rows
+    Matrix z;
+    Matrix h;
+    Matrix transformed;
+    Norm::Saved norm;
+    Matrix logits;
+    ConstMatrix last;  // what the output layer saw
+  };
+
+  // `tied`: the output layer's weight, or null for one of its own.
+  Head(Parameters& parameters, const std::string& name, const HeadConfig& config, Parameter* tied);
+
+  std::size_t rows(const Pass& pass) const {
+    return config_.pool == Pool::kNone ? pass.rows() : pass.batch;
+  }
+  // Everything it writes is taken from the arena, kept or not.
+  Saved forward(const Pass& pass, ConstMatrix x, bool saves, Arena& arena) const;
+  // dx from saved.logits, which holds ∂L/∂logits. Adds to the gradients of the parameters.
+  void backward(const Pass& pass, const Saved& saved, Matrix dx, Arena& arena) const;
+
+  Cost transform_cost(const Pass& pass) const;
+  Cost output_cost(const Pass& pass) const;  // without the cross-entropy
+  bool transforms() const { return config_.transform || config_.pool != Pool::kNone; }
+  void plan_forward(const Pass& pass, bool saves, ArenaPlan& plan) const;
+  void plan_backward(const Pass& pass, ArenaPlan& plan) const;
+
+ private:
+  void pool(const Pass& pass, ConstMatrix x, Matrix pooled) const;
+  // Spoils dpooled.
+  void spread(const Pass& pass, Matrix dpooled, Matrix dx) const;
+  std::uint64_t pooled_elements(const Pass& pass) const;
+
+  HeadConfig config_;
+  std::optional<Linear> transform_;
+  std::unique_ptr<Norm> norm_;
+  Linear output_;
+};
+
+}  // namespace longspan

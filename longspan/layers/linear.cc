@@ -1,0 +1,46 @@
+#include "longspan/layers/linear.h"
+
+#include "longspan/kernels/gemm.h"
+#include "longspan/kernels/vector.h"
+
+namespace longspan {
+
+Linear::Linear(Parameters& parameters, const std::string& name, std::size_t in, std::size_t out,
+               bool bias, float deviation)
+    : Linear(parameters, name,
+             parameters.declare(name + ".weight", out, in, Initializer::normal(deviation)), bias) {}
+
+Linear::Linear(Parameters& parameters, const std::string& name, Parameter& weight, bool bias)
+    : weight_(&weight) {
+  if (bias) bias_ = &parameters.declare(name + ".bias", weight.rows, Initializer::zeros());
+}
+
+void Linear::forward(ConstMatrix x, Matrix y) const {
+  linear_forward(x, weight_->matrix(), bias_ == nullptr ? nullptr : bias_->value.data(), y);
+}
+
+void Linear::forward(ConstMatrix x, Activation f, Matrix z, Matrix h) const {
+  linear_activation_forward(x, weight_->matrix(), bias_ == nullptr ? nullptr : bias_->value.data(),
+                            f, z, h);
+}
+
+void Linear::backward(ConstMatrix dy, Matrix dx, bool add) const {
+  gemm(dy, weight_->matrix(), dx, {.accumulate = add});
+}
+
+void Linear::accumulate(ConstMatrix x, ConstMatrix dy) const {
+  gemm(dy, x, weight_->gradient_matrix(), {.transpose_a = true, .accumulate = true});
+  if (bias_ != nullptr) add_column_sums(dy, bias_->gradient.data());
+}
+
+Cost Linear::cost(std::size_t rows) const {
+  const Work product = maccs(std::uint64_t{rows} * in() * out());
+  Cost cost{product, product, product};
+  if (bias_ != nullptr) {
+    cost.forward += flops(Kind::kMatmul, std::uint64_t{rows} * out());
+    cost.update += flops(Kind::kAdd, std::uint64_t{rows} * out());
+  }
+  return cost;
+}
+
+}  // namespace longspan

@@ -1,0 +1,87 @@
+// Multi-head attention, self, masked or cross.
+//
+//   [Q|K|V] = x·W_QKVᵀ                 self and masked
+//   Q = x·W_Qᵀ, [K|V] = memory·W_KVᵀ   cross
+//   C = heads of mechanism(Q, K, V), side by side
+//   y = C·W_Oᵀ
+//
+//   dC = dy·W_O;  dQ, dK, dV from the mechanism;  dx = [dQ|dK|dV]·W_QKV
+//   dW_O += dyᵀ·C;  dW_QKV += [dQ|dK|dV]ᵀ·x
+//
+// Heads stay in the columns of the projections: nothing is transposed or copied. With g key-value
+// heads for h query heads K and V are g·d_head wide.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "longspan/attention/attention.h"
+#include "longspan/layers/branch.h"
+#include "longspan/layers/linear.h"
+#include "longspan/layers/positions.h"
+
+namespace longspan {
+
+struct MultiHeadAttentionConfig {
+  std::size_t d_model = 0;
+  std::size_t heads = 1;
+  std::size_t kv_heads = 1;
+  bool causal = false;
+  bool cross = false;
+  bool bias = true;
+  float dropout = 0.0F;  // of the attention weights
+  float deviation = 0.02F;
+  float output_deviation = 0.02F;
+  std::string attention = "flash";
+  std::shared_ptr<const RotaryTable> rotary;  // null: none
+};
+
+class MultiHeadAttention final : public Branch {
+ public:
+  MultiHeadAttention(Parameters& parameters, const std::string& name,
+                     const MultiHeadAttentionConfig& config);
+
+  std::string_view meter_name() const override { return config_.cross ? "cross" : "mha"; }
+  BranchSaved save(const Pass& pass, Arena& arena) const override;
+  Footprint footprint(const Pass& pass) const override;
+  Cost cost(const Pass& pass) const override;
+  void forward(const Pass& pass, ConstMatrix x, Matrix y, const BranchSaved* saved,
+               Arena& arena) const override;
+  BranchSignals backward(const Pass& pass, const BranchSaved& saved, ConstMatrix dy, Matrix dx,
+                         Arena& arena) const override;
+  void accumulate(const Pass& pass, ConstMatrix x, const BranchSaved& saved, ConstMatrix dy,
+                  const BranchSignals& signals) const override;
+
+  const Attention& mechanism() const { return *mechanism_; }
+  const MultiHeadAttentionConfig& config() const { return config_; }
+  std::size_t d_head() const { return config_.d_model / config_.heads; }
+
+ private:
+  struct Tensors {
+    Heads q;
+    Heads k;
+    Heads v;
+  };
+  std::size_t kv_width() const { return config_.kv_heads * d_head(); }
+  std::size_t projected_width() const;
+  std::size_t mechanism_floats(const Pass& pass) const;
+  BranchSignals take_projections(const Pass& pass, Arena& arena) const;
+  std::size_t projection_bytes(const Pass& pass) const;
+  Tensors split(const Pass& pass, Matrix projected, Matrix memory_projected) const;
+  void project(const Pass& pass, ConstMatrix x, Matrix projected, Matrix memory_projected) const;
+  void rotate(const Tensors& t, std::size_t first, bool inverse) const;
+  AttentionInputs inputs(const Pass& pass, const Tensors& t) const;
+  AttentionShape shape(const Pass& pass) const;
+  // Puts the new keys and values behind those in the cache and attends to all of them.
+  Tensors extend(KeyValueCache& cache, Tensors fresh) const;
+  bool decodes(const Pass& pass) const { return pass.cache != nullptr && !config_.cross; }
+
+  MultiHeadAttentionConfig config_;
+  std::unique_ptr<Attention> mechanism_;
+  Linear in_;                 // q|k|v, or q
+  std::optional<Linear> kv_;  // cross: k|v
+  Linear out_;
+};
+
+}  // namespace longspan

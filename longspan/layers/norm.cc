@@ -1,0 +1,44 @@
+#include "longspan/layers/norm.h"
+
+namespace longspan {
+
+Norm::Norm(Parameters& parameters, const std::string& name, NormKind kind, std::size_t d,
+           float epsilon)
+    : kind_(kind),
+      epsilon_(epsilon),
+      gamma_(&parameters.declare(name + ".weight", d, Initializer::ones())) {
+  if (kind == NormKind::kLayer) {
+    beta_ = &parameters.declare(name + ".bias", d, Initializer::zeros());
+  }
+}
+
+Norm::Saved Norm::save(std::size_t rows, Arena& arena) const {
+  return {arena.matrix(rows, gamma_->cols), arena.take(rows)};
+}
+
+std::size_t Norm::saved_bytes(std::size_t rows) const {
+  return Arena::bytes_for(rows * gamma_->cols) + Arena::bytes_for(rows);
+}
+
+void Norm::forward(ConstMatrix x, Matrix y, const Saved& saved) const {
+  norm_forward(kind_, epsilon_, x, gamma_->value.data(),
+               beta_ == nullptr ? nullptr : beta_->value.data(), y, saved.normalized,
+               saved.inverse);
+}
+
+void Norm::backward(const Saved& saved, ConstMatrix dy, Matrix dx, bool add) const {
+  norm_backward(kind_, saved.normalized, saved.inverse, gamma_->value.data(), dy, dx, add);
+}
+
+void Norm::accumulate(const Saved& saved, ConstMatrix dy) const {
+  norm_accumulate(kind_, saved.normalized, dy, gamma_->gradient.data(),
+                  beta_ == nullptr ? nullptr : beta_->gradient.data());
+}
+
+Cost Norm::cost(std::size_t rows) const {
+  const NormFlops count = norm_flops(kind_, rows, gamma_->cols);
+  return {flops(Kind::kNorm, count.forward), flops(Kind::kNorm, count.backward),
+          flops(Kind::kNorm, count.accumulate)};
+}
+
+}  // namespace longspan

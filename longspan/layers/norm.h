@@ -1,0 +1,43 @@
+// LayerNorm and RMSNorm; the equations are in kernels/norm.h.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "longspan/base/arena.h"
+#include "longspan/base/cost.h"
+#include "longspan/base/parameter.h"
+#include "longspan/kernels/norm.h"
+
+namespace longspan {
+
+class Norm {
+ public:
+  // What backward needs; empty at inference.
+  struct Saved {
+    Matrix normalized;         // x̂ [rows, d]
+    std::span<float> inverse;  // 1/σ [rows]
+  };
+
+  Norm(Parameters& parameters, const std::string& name, NormKind kind, std::size_t d,
+       float epsilon);
+
+  Saved save(std::size_t rows, Arena& arena) const;
+  std::size_t saved_bytes(std::size_t rows) const;
+
+  // y may be x.
+  void forward(ConstMatrix x, Matrix y, const Saved& saved) const;
+  // dx = …, or dx += … with `add`; dx may be dy.
+  void backward(const Saved& saved, ConstMatrix dy, Matrix dx, bool add) const;
+  void accumulate(const Saved& saved, ConstMatrix dy) const;
+
+  Cost cost(std::size_t rows) const;
+
+ private:
+  NormKind kind_;
+  float epsilon_;
+  Parameter* gamma_;
+  Parameter* beta_ = nullptr;
+};
+
+}  // namespace longspan

@@ -1,0 +1,57 @@
+#include "longspan/layers/positions.h"
+
+#include <array>
+#include <cmath>
+
+#include "longspan/base/config.h"
+
+namespace longspan {
+
+namespace {
+constexpr std::array<std::string_view, 4> kPositionNames = {"none", "sinusoidal", "learned",
+                                                            "rotary"};
+}  // namespace
+
+std::string_view name_of(PositionKind kind) {
+  return kPositionNames[static_cast<std::size_t>(kind)];
+}
+
+PositionKind position_kind_from(std::string_view name) {
+  for (std::size_t i = 0; i < kPositionNames.size(); ++i) {
+    if (kPositionNames[i] == name) return static_cast<PositionKind>(i);
+  }
+  throw_unknown("model", "positions", name, {kPositionNames.begin(), kPositionNames.end()});
+}
+
+std::vector<float> sinusoidal_table(std::size_t length, std::size_t d) {
+  std::vector<float> table(length * d);
+  for (std::size_t p = 0; p < length; ++p) {
+    for (std::size_t c = 0; c < d; ++c) {
+      const double exponent = static_cast<double>(c - c % 2) / static_cast<double>(d);
+      const double angle = static_cast<double>(p) * std::pow(10000.0, -exponent);
+      table[p * d + c] = static_cast<float>(c % 2 == 0 ? std::sin(angle) : std::cos(angle));
+    }
+  }
+  return table;
+}
+
+RotaryTable::RotaryTable(const Rotary& rotary, std::size_t positions, std::size_t d_head)
+    : rotary_(rotary),
+      positions_(positions),
+      half_(d_head / 2),
+      cosines_(positions * half_),
+      sines_(positions * half_) {
+  require(d_head % 2 == 0, "[rotary] heads are {} wide; need an even width", d_head);
+  rotary_table(rotary, positions, d_head, cosines_.data(), sines_.data());
+}
+
+void RotaryTable::apply(Heads x, std::size_t first, bool inverse) const {
+  require(first + x.n <= positions_, "[rotary] position {} is asked for; the table has {}",
+          first + x.n, positions_);
+  rotate(rotary_, {cosines_.data(), positions_, half_}, {sines_.data(), positions_, half_}, first,
+         x, inverse);
+}
+
+Work RotaryTable::work(std::uint64_t elements) { return flops(Kind::kRotary, 3 * elements); }
+
+}  // namespace longspan

@@ -1,0 +1,41 @@
+// Positions.
+//
+//   sinusoidal  P[p, 2i] = sin(p·10000^(−2i/d)),  P[p, 2i+1] = cos(p·10000^(−2i/d))
+//   learned     P is a parameter
+//   rotary      q and k are rotated instead (kernels/vector.h)
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "longspan/base/cost.h"
+#include "longspan/base/view.h"
+#include "longspan/kernels/vector.h"
+
+namespace longspan {
+
+enum class PositionKind : std::uint8_t { kNone, kSinusoidal, kLearned, kRotary };
+std::string_view name_of(PositionKind kind);
+PositionKind position_kind_from(std::string_view name);
+
+// The fixed table [length, d].
+std::vector<float> sinusoidal_table(std::size_t length, std::size_t d);
+
+// The angles of rotary positions, shared by all layers of a model.
+class RotaryTable {
+ public:
+  RotaryTable(const Rotary& rotary, std::size_t positions, std::size_t d_head);
+  // Rotates each head's rows, row n by position first + n; `inverse` is the gradient.
+  void apply(Heads x, std::size_t first, bool inverse) const;
+  static Work work(std::uint64_t elements);
+
+ private:
+  Rotary rotary_;
+  std::size_t positions_;
+  std::size_t half_;
+  std::vector<float> cosines_;
+  std::vector<float> sines_;
+};
+
+}  // namespace longspan

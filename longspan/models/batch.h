@@ -1,0 +1,24 @@
+// A batch of sequences of equal (padded) length, as views of the caller's memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace longspan {
+
+struct Batch {
+  std::size_t batch = 0;
+  std::size_t length = 0;
+  std::span<const std::int32_t> tokens;  // [batch·length]
+  std::span<const std::int32_t>
+      targets;  // [batch·length], or [batch] for a classifier; −1: ignored
+  std::span<const std::int32_t> lengths;      // real tokens of each sequence; empty: all
+  std::span<const std::int32_t> token_types;  // [batch·length], or empty
+  // Encoder–decoder: the encoder's side; `tokens` is then the decoder's.
+  std::size_t source_length = 0;
+  std::span<const std::int32_t> source;
+  std::span<const std::int32_t> source_lengths;
+};
+
+}  // namespace longspan

@@ -1,0 +1,85 @@
+// A model as a value. Everything about its structure is here; weights are not.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace longspan {
+
+struct ModelConfig {
+  std::string family = "decoder";  // encoder, decoder, encoder-decoder
+  std::string head = "lm";         // lm, classifier
+  std::size_t layers = 4;          // of the encoder, or of the only stack
+  std::size_t decoder_layers = 0;  // encoder-decoder only
+  std::size_t d_model = 128;
+  std::size_t heads = 4;
+  std::size_t kv_heads = 0;  // 0: as many as heads
+  std::size_t d_ff = 0;      // 0: 4·d_model
+  std::size_t vocab = 256;
+  std::size_t max_length = 64;
+  std::size_t classes = 0;  // of a classifier
+  std::string attention = "flash";
+  std::string wiring = "pre";  // post, pre, reversible
+  std::string norm = "layer";  // layer, rms
+  float norm_epsilon = 1e-5F;
+  std::string activation = "gelu-tanh";  // relu, gelu, gelu-tanh, silu
+  bool gated = false;                    // SwiGLU with activation = silu
+  std::string positions = "learned";     // none, sinusoidal, learned, rotary
+  float rotary_base = 10000.0F;
+  bool rotary_interleaved = true;
+  bool bias = true;
+  bool tied = true;        // the softmax layer shares the token table
+  bool head_bias = false;  // of the softmax layer or classifier
+  bool head_transform = false;
+  std::string head_activation = "gelu";
+  bool head_norm = false;
+  std::string pool = "first";  // of a classifier: first, mean
+  bool embedding_norm = false;
+  std::size_t token_types = 0;
+  std::int64_t padding_token = -1;
+  float dropout = 0.0F;
+  float init_deviation = 0.02F;
+
+  bool operator==(const ModelConfig&) const = default;
+
+  template <class See>
+  void visit(See see) {
+    see("family", family);
+    see("head", head);
+    see("layers", layers);
+    see("decoder_layers", decoder_layers);
+    see("d_model", d_model);
+    see("heads", heads);
+    see("kv_heads", kv_heads);
+    see("d_ff", d_ff);
+    see("vocab", vocab);
+    see("max_length", max_length);
+    see("classes", classes);
+    see("attention", attention);
+    see("wiring", wiring);
+    see("norm", norm);
+    see("norm_epsilon", norm_epsilon);
+    see("activation", activation);
+    see("gated", gated);
+    see("positions", positions);
+    see("rotary_base", rotary_base);
+    see("rotary_interleaved", rotary_interleaved);
+    see("bias", bias);
+    see("tied", tied);
+    see("head_bias", head_bias);
+    see("head_transform", head_transform);
+    see("head_activation", head_activation);
+    see("head_norm", head_norm);
+    see("pool", pool);
+    see("embedding_norm", embedding_norm);
+    see("token_types", token_types);
+    see("padding_token", padding_token);
+    see("dropout", dropout);
+    see("init_deviation", init_deviation);
+  }
+};
+
+// Throws Error, in one sentence, for a model that cannot be built.
+void check(const ModelConfig& config);
+
+}  // namespace longspan

@@ -1,0 +1,405 @@
+#include "longspan/models/model.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "longspan/base/config.h"
+#include "longspan/kernels/vector.h"
+
+namespace longspan {
+
+namespace {
+
+constexpr std::string_view kLossMeter = "softmax layer";
+
+NormKind norm_kind(const ModelConfig& c) {
+  return c.norm == "rms" ? NormKind::kRms : NormKind::kLayer;
+}
+
+StackConfig stack_config(const ModelConfig& c, bool causal, bool cross, std::size_t layers,
+                         const std::shared_ptr<const RotaryTable>& rotary) {
+  // Residual branches start small, so that the sum of all of them has the variance of one
+  // (Radford et al., 2019).
+  const float branches = static_cast<float>(layers * (cross ? 3 : 2));
+  const float output_deviation = c.init_deviation / std::sqrt(branches);
+  StackConfig s;
+  s.layers = layers;
+  s.cross = cross;
+  s.attention = {.d_model = c.d_model,
+                 .heads = c.heads,
+                 .kv_heads = c.kv_heads == 0 ? c.heads : c.kv_heads,
+                 .causal = causal,
+                 .bias = c.bias,
+                 .dropout = c.dropout,
+                 .deviation = c.init_deviation,
+                 .output_deviation = output_deviation,
+                 .attention = c.attention,
+                 .rotary = rotary};
+  s.feed_forward = {.d_model = c.d_model,
+                    .d_ff = c.d_ff == 0 ? 4 * c.d_model : c.d_ff,
+                    .activation = activation_from(c.activation),
+                    .gated = c.gated,
+                    .bias = c.bias,
+                    .deviation = c.init_deviation,
+                    .output_deviation = output_deviation};
+  s.wiring = wiring_from(c.wiring);
+  s.norm = norm_kind(c);
+  s.epsilon = c.norm_epsilon;
+  s.dropout = c.dropout;
+  return s;
+}
+
+EmbeddingConfig embedding_config(const ModelConfig& c) {
+  return {.vocab = c.vocab,
+          .d_model = c.d_model,
+          .max_length = c.max_length,
+          .positions = position_kind_from(c.positions),
+          .token_types = c.token_types,
+          .norm = c.embedding_norm,
+          .norm_kind = norm_kind(c),
+          .epsilon = c.norm_epsilon,
+          .dropout = c.dropout,
+          .deviation = c.init_deviation,
+          .padding_token = static_cast<std::int32_t>(c.padding_token)};
+}
+
+HeadConfig head_config(const ModelConfig& c) {
+  const bool classifier = c.head == "classifier";
+  return {.d_model = c.d_model,
+          .outputs = classifier ? c.classes : c.vocab,
+          .pool = classifier ? pool_from(c.pool) : Pool::kNone,
+          .transform = c.head_transform,
+          .activation = activation_from(c.head_activation),
+          .transform_norm = c.head_norm,
+          .norm_kind = norm_kind(c),
+          .epsilon = c.norm_epsilon,
+          .bias = c.head_bias,
+          .deviation = c.init_deviation};
+}
+
+}  // namespace
+
+Model::Model(const ModelConfig& config)
+    : config_(config), parameters_(std::make_unique<Parameters>()) {
+  check(config);
+  std::shared_ptr<const RotaryTable> rotary;
+  if (config.positions == "rotary") {
+    rotary = std::make_shared<RotaryTable>(Rotary{config.rotary_base, config.rotary_interleaved},
+                                           config.max_length, config.d_model / config.heads);
+  }
+  const EmbeddingConfig embedding = embedding_config(config);
+  const bool both = has_encoder() && has_decoder();
+  if (has_encoder()) {
+    encoder_embedding_.emplace(*parameters_, "embedding", embedding);
+    encoder_.emplace(*parameters_, "encoder",
+                     stack_config(config, false, false, config.layers, rotary));
+  }
+  if (has_decoder()) {
+    if (both) {
+      decoder_embedding_.emplace(*parameters_, "decoder_embedding", embedding,
+                                 encoder_embedding_->table());
+    } else {
+      decoder_embedding_.emplace(*parameters_, "embedding", embedding);
+    }
+    decoder_.emplace(
+        *parameters_, "decoder",
+        stack_config(config, true, both, both ? config.decoder_layers : config.layers, rotary));
+  }
+  Parameter& table = has_encoder() ? encoder_embedding_->table() : decoder_embedding_->table();
+  head_.emplace(*parameters_, "head", head_config(config),
+                config.head == "lm" && config.tied ? &table : nullptr);
+}
+
+void Model::allocate(RandomKey seed) {
+  parameters_->allocate();
+  parameters_->initialize(seed);
+}
+
+void Model::check_batch(const Batch& batch, bool needs_targets) const {
+  require(batch.batch > 0 && batch.length > 0,
+          "[model] {} sequences of {} tokens; need at least 1 of each", batch.batch, batch.length);
+  require(batch.length <= config_.max_length, "[model] {} tokens; the model takes at most {}",
+          batch.length, config_.max_length);
+  const auto check_lengths = [&](std::span<const std::int32_t> lengths, std::size_t limit) {
+    require(lengths.empty() || lengths.size() == batch.batch,
+            "[model] {} lengths for {} sequences; need one each", lengths.size(), batch.batch);
+    for (const std::int32_t n : lengths) {
+      require(n >= 0 && static_cast<std::size_t>(n) <= limit,
+              "[model] a sequence of {} real tokens; need 0 to {}", n, limit);
+    }
+  };
+  check_lengths(batch.lengths, batch.length);
+  if (has_encoder() && has_decoder()) {
+    require(batch.source_length > 0 && batch.source_length <= config_.max_length,
+            "[model] {} source tokens; need 1 to {}", batch.source_length, config_.max_length);
+    check_lengths(batch.source_lengths, batch.source_length);
+  }
+  if (has_encoder())
+    encoder_embedding_->check(encoder_pass(batch, 0, false), encoder_tokens(batch));
+  if (has_decoder())
+    decoder_embedding_->check(decoder_pass(batch, 0, false), decoder_tokens(batch));
+  if (!needs_targets) return;
+  const std::size_t rows = head_->rows(output_pass(batch));
+  const std::size_t outputs = config_.head == "classifier" ? config_.classes : config_.vocab;
+  require(batch.targets.size() == rows, "[model] {} targets; need {}", batch.targets.size(), rows);
+  for (const std::int32_t t : batch.targets) {
+    require(t == kIgnoredTarget || (t >= 0 && static_cast<std::size_t>(t) < outputs),
+            "[model] target {} is outside 0 to {}", t, outputs - 1);
+  }
+}
+
+Pass Model::encoder_pass(const Batch& batch, RandomKey key, bool training) const {
+  Pass pass;
+  const bool source = has_decoder();
+  pass.batch = batch.batch;
+  pass.length = source ? batch.source_length : batch.length;
+  pass.lengths = source ? batch.source_lengths : batch.lengths;
+  pass.typed = !source && !batch.token_types.empty();
+  pass.training = training;
+  pass.key = derive(key, "encoder");
+  return pass;
+}
+
+Pass Model::decoder_pass(const Batch& batch, RandomKey key, bool training) const {
+  Pass pass;
+  pass.batch = batch.batch;
+  pass.length = batch.length;
+  pass.lengths = batch.lengths;
+  pass.typed = !batch.token_types.empty();
+  pass.training = training;
+  pass.key = derive(key, "decoder");
+  if (has_encoder()) {
+    pass.memory_length = batch.source_length;
+    pass.memory_lengths = batch.source_lengths;
+  }
+  return pass;
+}
+
+Pass Model::output_pass(const Batch& batch) const {
+  return has_decoder() ? decoder_pass(batch, 0, false) : encoder_pass(batch, 0, false);
+}
+
+TokenInput Model::encoder_tokens(const Batch& batch) const {
+  if (has_decoder()) return {batch.source, {}, 0};
+  return {batch.tokens, batch.token_types, 0};
+}
+
+TokenInput Model::decoder_tokens(const Batch& batch) const {
+  return {batch.tokens, batch.token_types, 0};
+}
+
+void Model::book(std::size_t bytes) {
+  if (arena_.capacity() < bytes) {
+    arena_ = Arena{};  // the old block first, so that the two never coexist
+    arena_ = Arena(bytes);
+  }
+  arena_.clear();
+  arena_.reset_peak();
+}
+
+CrossEntropy Model::forward(const Batch& batch, RandomKey key, float scale) {
+  check_batch(batch, /*needs_targets=*/true);
+  book(training_bytes(batch));
+  tape_.key = key;
+  Matrix x;
+  if (has_encoder()) {
+    const Pass pass = encoder_pass(batch, key, true);
+    x = arena_.matrix(pass.rows(), config_.d_model);
+    encoder_embedding_->forward(pass, encoder_tokens(batch), x, &tape_.encoder_embedding, arena_);
+    x = encoder_->forward(pass, x, tape_.encoder, arena_);
+    tape_.memory = x;
+  }
+  if (has_decoder()) {
+    Pass pass = decoder_pass(batch, key, true);
+    pass.memory = tape_.memory;
+    x = arena_.matrix(pass.rows(), config_.d_model);
+    decoder_embedding_->forward(pass, decoder_tokens(batch), x, &tape_.decoder_embedding, arena_);
+    x = decoder_->forward(pass, x, tape_.decoder, arena_);
+  }
+  tape_.head = head_->forward(output_pass(batch), x, /*saves=*/true, arena_);
+  const Meter::Scope scope(kLossMeter, Phase::kForward);
+  return cross_entropy_forward(tape_.head.logits, batch.targets, scale);
+}
+
+void Model::backward(const Batch& batch, float scale) {
+  {
+    const Meter::Scope scope(kLossMeter, Phase::kBackward);
+    cross_entropy_backward(tape_.head.logits, batch.targets, scale);
+  }
+  const Pass out = output_pass(batch);
+  const Arena::Frame frame(arena_);
+  const Matrix g = arena_.matrix(out.rows(), config_.d_model);
+  head_->backward(out, tape_.head, g, arena_);
+  Matrix encoder_gradient = g;
+  if (has_decoder()) {
+    Pass pass = decoder_pass(batch, tape_.key, true);
+    if (has_encoder()) {
+      pass.memory = tape_.memory;
+      encoder_gradient = arena_.matrix(pass.memory_rows(), config_.d_model);
+      fill(encoder_gradient, 0.0F);
+      pass.memory_gradient = encoder_gradient;
+    }
+    decoder_->backward(pass, tape_.decoder, g, arena_);
+    decoder_embedding_->backward(pass, decoder_tokens(batch), tape_.decoder_embedding, g);
+  }
+  if (has_encoder()) {
+    const Pass pass = encoder_pass(batch, tape_.key, true);
+    encoder_->backward(pass, tape_.encoder, encoder_gradient, arena_);
+    encoder_embedding_->backward(pass, encoder_tokens(batch), tape_.encoder_embedding,
+                                 encoder_gradient);
+  }
+}
+
+std::size_t Model::training_bytes(const Batch& shape) const {
+  ArenaPlan plan;
+  const Pass encoder = encoder_pass(shape, 0, true);
+  const Pass decoder = decoder_pass(shape, 0, true);
+  const Pass out = output_pass(shape);
+  const auto rows = [&](std::size_t count) { return Arena::bytes_for(count * config_.d_model); };
+  if (has_encoder()) {
+    plan.take(rows(encoder.rows()));
+    encoder_embedding_->plan_forward(encoder, true, plan);
+    encoder_->plan_forward(encoder, plan);
+  }
+  if (has_decoder()) {
+    plan.take(rows(decoder.rows()));
+    decoder_embedding_->plan_forward(decoder, true, plan);
+    decoder_->plan_forward(decoder, plan);
+  }
+  head_->plan_forward(out, true, plan);
+  plan.take(rows(out.rows()));
+  head_->plan_backward(out, plan);
+  if (has_decoder()) {
+    if (has_encoder()) plan.take(rows(decoder.memory_rows()));
+    decoder_->plan_backward(decoder, plan);
+  }
+  if (has_encoder()) encoder_->plan_backward(encoder, plan);
+  return plan.peak();
+}
+
+Matrix Model::infer(const Batch& batch, std::span<KeyValueCache> caches) {
+  Matrix x;
+  Matrix memory;
+  if (has_encoder()) {
+    const Pass pass = encoder_pass(batch, 0, false);
+    x = arena_.matrix(pass.rows(), config_.d_model);
+    encoder_embedding_->forward(pass, encoder_tokens(batch), x, nullptr, arena_);
+    memory = x = encoder_->infer(pass, x, {}, arena_);
+  }
+  if (has_decoder()) {
+    Pass pass = decoder_pass(batch, 0, false);
+    pass.memory = memory;
+    TokenInput tokens = decoder_tokens(batch);
+    if (!caches.empty()) tokens.first_position = caches.front().used;
+    x = arena_.matrix(pass.rows(), config_.d_model);
+    decoder_embedding_->forward(pass, tokens, x, nullptr, arena_);
+    x = decoder_->infer(pass, x, caches, arena_);
+  }
+  return x;
+}
+
+std::size_t Model::planned_inference(const Batch& shape, KeyValueCache* cache) const {
+  ArenaPlan plan;
+  if (has_encoder()) {
+    const Pass pass = encoder_pass(shape, 0, false);
+    plan.take(Arena::bytes_for(pass.rows() * config_.d_model));
+    encoder_embedding_->plan_forward(pass, false, plan);
+    encoder_->plan_infer(pass, plan);
+  }
+  if (has_decoder()) {
+    Pass pass = decoder_pass(shape, 0, false);
+    pass.cache = cache;
+    plan.take(Arena::bytes_for(pass.rows() * config_.d_model));
+    decoder_embedding_->plan_forward(pass, false, plan);
+    decoder_->plan_infer(pass, plan);
+  }
+  Pass out = output_pass(shape);
+  if (cache != nullptr) out.length = 1;
+  head_->plan_forward(out, false, plan);
+  return plan.peak();
+}
+
+std::size_t Model::inference_bytes(const Batch& shape) const {
+  return planned_inference(shape, nullptr);
+}
+
+ConstMatrix Model::logits(const Batch& batch) {
+  check_batch(batch, /*needs_targets=*/false);
+  book(inference_bytes(batch));
+  const Matrix x = infer(batch, {});
+  return head_->forward(output_pass(batch), x, /*saves=*/false, arena_).logits;
+}
+
+CrossEntropy Model::evaluate(const Batch& batch) {
+  check_batch(batch, /*needs_targets=*/true);
+  const ConstMatrix scores = logits(batch);
+  const Meter::Scope scope(kLossMeter, Phase::kForward);
+  return cross_entropy(scores, batch.targets);
+}
+
+ConstMatrix Model::decode(const Batch& batch, std::span<KeyValueCache> caches) {
+  require(config_.family == "decoder" && config_.head == "lm",
+          "[model] a {} cannot generate token by token; need a decoder with a language-model head",
+          config_.family);
+  require(caches.size() == decoder_->self_attentions(),
+          "[model] {} caches; need one for each of {} layers", caches.size(),
+          decoder_->self_attentions());
+  check_batch(batch, /*needs_targets=*/false);
+  // Booked for a full cache, so that no later token books again.
+  KeyValueCache full = caches.front();
+  book(planned_inference(batch, &full));
+  const Matrix x = infer(batch, caches);
+  Pass last = output_pass(batch);
+  last.length = 1;
+  // The last token of every sequence: rows length − 1, 2·length − 1, …
+  const ConstMatrix tail(x.row_data(batch.length - 1), batch.batch, x.cols,
+                         x.stride * batch.length);
+  return head_->forward(last, tail, /*saves=*/false, arena_).logits;
+}
+
+std::size_t Model::cache_bytes(std::size_t batch, std::size_t capacity) const {
+  const MultiHeadAttentionConfig& a = decoder_->config().attention;
+  const std::size_t one =
+      Arena::bytes_for(batch * a.kv_heads * capacity * (config_.d_model / config_.heads));
+  return 2 * decoder_->self_attentions() * one;
+}
+
+std::vector<KeyValueCache> Model::make_caches(std::size_t batch, std::size_t capacity,
+                                              Arena& arena) const {
+  const MultiHeadAttentionConfig& a = decoder_->config().attention;
+  const std::size_t d_head = config_.d_model / config_.heads;
+  const std::size_t floats = batch * a.kv_heads * capacity * d_head;
+  std::vector<KeyValueCache> caches(decoder_->self_attentions());
+  for (KeyValueCache& c : caches) {
+    c.k = Heads(arena.take(floats).data(), batch, a.kv_heads, capacity, d_head);
+    c.v = Heads(arena.take(floats).data(), batch, a.kv_heads, capacity, d_head);
+  }
+  return caches;
+}
+
+CostTable Model::cost(const Batch& batch, bool training) const {
+  CostTable table;
+  if (has_encoder()) {
+    const Pass pass = encoder_pass(batch, 0, training);
+    table["embedding"] += encoder_embedding_->cost(pass);
+    encoder_->add_cost(pass, table);
+  }
+  if (has_decoder()) {
+    const Pass pass = decoder_pass(batch, 0, training);
+    table["embedding"] += decoder_embedding_->cost(pass);
+    decoder_->add_cost(pass, table);
+  }
+  const Pass out = output_pass(batch);
+  if (head_->transforms()) table["head"] += head_->transform_cost(out);
+  Cost& softmax = table["softmax layer"];
+  softmax += head_->output_cost(out);
+  const std::uint64_t outputs = config_.head == "classifier" ? config_.classes : config_.vocab;
+  softmax.forward += flops(Kind::kSoftmax, 5 * std::uint64_t{head_->rows(out)} * outputs);
+  // Without targets (a shape alone) every row counts.
+  const std::uint64_t counted =
+      batch.targets.empty() ? head_->rows(out) : count_targets(batch.targets);
+  softmax.backward += flops(Kind::kSoftmax, counted);
+  return table;
+}
+
+}  // namespace longspan

@@ -1,0 +1,97 @@
+// A transformer: encoder-only, decoder-only or encoder–decoder, with a language-model or classifier
+// head.
+//
+//   encoder           logits = head(stack(embed(tokens)))
+//   decoder           the same with causal self-attention
+//   encoder–decoder   memory = encoder(embed(source)); logits = head(decoder(embed(tokens),
+//   memory))
+//
+// Building one takes no memory for weights; allocate() does. The memory of a step is booked from
+// its plan before the first step of that shape, and steps of the same shape allocate nothing.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "longspan/base/parameter.h"
+#include "longspan/kernels/softmax.h"
+#include "longspan/layers/embedding.h"
+#include "longspan/layers/head.h"
+#include "longspan/models/batch.h"
+#include "longspan/models/config.h"
+#include "longspan/models/stack.h"
+
+namespace longspan {
+
+class Model {
+ public:
+  explicit Model(const ModelConfig& config);
+
+  const ModelConfig& config() const { return config_; }
+  Parameters& parameters() { return *parameters_; }
+  const Parameters& parameters() const { return *parameters_; }
+
+  // Weights and gradients; the weights are drawn from `seed`.
+  void allocate(RandomKey seed);
+
+  // Training. forward keeps what backward needs and turns the logits into the gradient of
+  // scale·Σ loss; `key` seeds dropout (unused without). backward adds to the gradients.
+  CrossEntropy forward(const Batch& batch, RandomKey key, float scale);
+  void backward(const Batch& batch, float scale);
+
+  // Inference. The view is valid until the next call.
+  ConstMatrix logits(const Batch& batch);
+  CrossEntropy evaluate(const Batch& batch);
+  // Decoder only: logits of the last of the new tokens, which follow those in the caches (one cache
+  // per layer). `batch.tokens` holds the new tokens only.
+  ConstMatrix decode(const Batch& batch, std::span<KeyValueCache> caches);
+  // Bytes of keys and values for `capacity` tokens, and caches laid out in memory of that size.
+  std::size_t cache_bytes(std::size_t batch, std::size_t capacity) const;
+  std::vector<KeyValueCache> make_caches(std::size_t batch, std::size_t capacity,
+                                         Arena& arena) const;
+
+  // What a step will take from the arena, in bytes, and what it will do, layer by layer.
+  std::size_t training_bytes(const Batch& shape) const;
+  std::size_t inference_bytes(const Batch& shape) const;
+  CostTable cost(const Batch& batch, bool training) const;
+
+  // The arena of the last step.
+  const Arena& arena() const { return arena_; }
+
+ private:
+  void check_batch(const Batch& batch, bool needs_targets) const;
+  bool has_encoder() const { return config_.family != "decoder"; }
+  bool has_decoder() const { return config_.family != "encoder"; }
+  Pass encoder_pass(const Batch& batch, RandomKey key, bool training) const;
+  Pass decoder_pass(const Batch& batch, RandomKey key, bool training) const;
+  Pass output_pass(const Batch& batch) const;
+  TokenInput encoder_tokens(const Batch& batch) const;
+  TokenInput decoder_tokens(const Batch& batch) const;
+  void book(std::size_t bytes);
+  // The last hidden states, nothing kept.
+  Matrix infer(const Batch& batch, std::span<KeyValueCache> caches);
+  std::size_t planned_inference(const Batch& shape, KeyValueCache* cache) const;
+
+  ModelConfig config_;
+  std::unique_ptr<Parameters> parameters_;  // layers point into it
+  std::optional<Embedding> encoder_embedding_;
+  std::optional<Stack> encoder_;
+  std::optional<Embedding> decoder_embedding_;
+  std::optional<Stack> decoder_;
+  std::optional<Head> head_;
+
+  Arena arena_;
+  struct Tape {
+    Norm::Saved encoder_embedding;
+    Stack::Tape encoder;
+    Matrix memory;
+    Norm::Saved decoder_embedding;
+    Stack::Tape decoder;
+    Head::Saved head;
+    RandomKey key = 0;
+  } tape_;
+};
+
+}  // namespace longspan

@@ -1,0 +1,201 @@
+#include "longspan/models/stack.h"
+
+#include <utility>
+
+#include "longspan/kernels/vector.h"
+
+namespace longspan {
+
+namespace {
+constexpr std::string_view kFinalMeter = "final norm";
+constexpr std::string_view kStreamsMeter = "streams";
+}  // namespace
+
+Stack::Stack(Parameters& parameters, const std::string& name, const StackConfig& config)
+    : config_(config) {
+  for (std::size_t i = 0; i < config.layers; ++i) {
+    const std::string layer = name + "." + std::to_string(i);
+    add_residual(
+        std::make_unique<MultiHeadAttention>(parameters, layer + ".attention", config.attention),
+        parameters, layer + ".attention_norm");
+    if (config.cross) {
+      MultiHeadAttentionConfig cross = config.attention;
+      cross.cross = true;
+      cross.causal = false;
+      cross.rotary = nullptr;
+      add_residual(std::make_unique<MultiHeadAttention>(parameters, layer + ".cross", cross),
+                   parameters, layer + ".cross_norm");
+    }
+    add_residual(
+        std::make_unique<FeedForward>(parameters, layer + ".feed_forward", config.feed_forward),
+        parameters, layer + ".feed_forward_norm");
+  }
+  if (config.wiring != Wiring::kPostNorm) {
+    final_norm_ =
+        std::make_unique<Norm>(parameters, name + ".norm", config.norm, width(), config.epsilon);
+  }
+}
+
+void Stack::add_residual(std::unique_ptr<Branch> branch, Parameters& parameters,
+                         const std::string& name) {
+  residuals_.emplace_back(
+      std::move(branch),
+      std::make_unique<Norm>(parameters, name, config_.norm, width(), config_.epsilon),
+      config_.wiring, width(), config_.dropout);
+}
+
+Pass Stack::pass_of(const Pass& pass, std::size_t i) {
+  Pass own = pass;
+  own.key = derive(pass.key, i);
+  return own;
+}
+
+void Stack::mean_of_streams(Matrix a, Matrix b, Matrix y) const {
+  const Meter::Scope scope(kStreamsMeter, Phase::kForward);
+  add(a, b, y);
+  scale(0.5F, y);
+}
+
+Matrix Stack::finish(const Pass& pass, Matrix x, Norm::Saved* saved, Arena& arena) const {
+  if (final_norm_ == nullptr) return x;
+  const Meter::Scope scope(kFinalMeter, Phase::kForward);
+  if (saved == nullptr) {
+    final_norm_->forward(x, x, {});
+    return x;
+  }
+  *saved = final_norm_->save(pass.rows(), arena);
+  // In place: backward reads normalised values only.
+  final_norm_->forward(x, x, *saved);
+  return x;
+}
+
+Matrix Stack::forward(const Pass& pass, Matrix x, Tape& tape, Arena& arena) const {
+  if (reversible()) {
+    tape.a = x;
+    tape.b = arena.matrix(pass.rows(), width());
+    copy(tape.a, tape.b);
+    for (std::size_t i = 0; i < residuals_.size(); ++i) {
+      residuals_[i].add_to(pass_of(pass, i), i % 2 == 0 ? tape.b : tape.a,
+                           i % 2 == 0 ? tape.a : tape.b, arena);
+    }
+    tape.output = arena.matrix(pass.rows(), width());
+    mean_of_streams(tape.a, tape.b, tape.output);
+  } else {
+    // Backward reads the input of a post-norm sublayer, but of a pre-norm one only what the
+    // sublayer itself keeps: there two buffers take turns.
+    tape.residuals.resize(residuals_.size());
+    tape.output = x;
+    Matrix y;
+    for (std::size_t i = 0; i < residuals_.size(); ++i) {
+      if (i == 0 || post_norm()) y = arena.matrix(pass.rows(), width());
+      residuals_[i].forward(pass_of(pass, i), tape.output, y, &tape.residuals[i], arena);
+      std::swap(tape.output, y);
+    }
+  }
+  return finish(pass, tape.output, &tape.final_norm, arena);
+}
+
+void Stack::plan_forward(const Pass& pass, ArenaPlan& plan) const {
+  if (reversible()) {
+    plan.take(row_bytes(pass));
+    for (const Residual& r : residuals_) r.plan_add_to(pass, plan);
+    plan.take(row_bytes(pass));
+  } else {
+    for (std::size_t i = 0; i < residuals_.size(); ++i) {
+      if (i == 0 || post_norm()) plan.take(row_bytes(pass));
+      residuals_[i].plan_forward(pass, /*saves=*/true, plan);
+    }
+  }
+  if (final_norm_ != nullptr) plan.take(final_norm_->saved_bytes(pass.rows()));
+}
+
+void Stack::backward(const Pass& pass, Tape& tape, Matrix g, Arena& arena) const {
+  if (final_norm_ != nullptr) {
+    {
+      const Meter::Scope scope(kFinalMeter, Phase::kUpdate);
+      final_norm_->accumulate(tape.final_norm, g);
+    }
+    const Meter::Scope scope(kFinalMeter, Phase::kBackward);
+    final_norm_->backward(tape.final_norm, g, g, /*add=*/false);
+  }
+  if (!reversible()) {
+    for (std::size_t i = residuals_.size(); i-- > 0;) {
+      residuals_[i].backward(pass_of(pass, i), tape.residuals[i], g, arena);
+    }
+    return;
+  }
+  const Arena::Frame frame(arena);
+  const Matrix other = arena.matrix(pass.rows(), width());
+  {
+    const Meter::Scope scope(kStreamsMeter, Phase::kBackward);
+    scale(0.5F, g);
+    copy(g, other);
+  }
+  for (std::size_t i = residuals_.size(); i-- > 0;) {
+    const bool even = i % 2 == 0;
+    residuals_[i].undo(pass_of(pass, i), even ? tape.b : tape.a, even ? tape.a : tape.b,
+                       even ? g : other, even ? other : g, arena);
+  }
+  const Meter::Scope scope(kStreamsMeter, Phase::kBackward);
+  add(g, other, g);
+}
+
+void Stack::plan_backward(const Pass& pass, ArenaPlan& plan) const {
+  const ArenaPlan::Frame frame(plan);
+  if (reversible()) plan.take(row_bytes(pass));
+  for (const Residual& r : residuals_) {
+    if (reversible()) {
+      r.plan_undo(pass, plan);
+    } else {
+      r.plan_backward(pass, plan);
+    }
+  }
+}
+
+Matrix Stack::infer(const Pass& pass, Matrix x, std::span<KeyValueCache> caches,
+                    Arena& arena) const {
+  Matrix other = arena.matrix(pass.rows(), width());
+  if (reversible()) copy(x, other);
+  std::size_t layer = 0;
+  for (std::size_t i = 0; i < residuals_.size(); ++i) {
+    Pass own = pass_of(pass, i);
+    if (residuals_[i].branch().meter_name() == "mha" && !caches.empty())
+      own.cache = &caches[layer++];
+    if (reversible()) {
+      residuals_[i].add_to(own, i % 2 == 0 ? other : x, i % 2 == 0 ? x : other, arena);
+    } else {
+      residuals_[i].forward(own, x, other, nullptr, arena);
+      std::swap(x, other);
+    }
+  }
+  if (reversible()) mean_of_streams(x, other, x);
+  return finish(pass, x, nullptr, arena);
+}
+
+void Stack::plan_infer(const Pass& pass, ArenaPlan& plan) const {
+  plan.take(row_bytes(pass));
+  for (const Residual& r : residuals_) {
+    if (reversible()) {
+      r.plan_add_to(pass, plan);
+    } else {
+      r.plan_forward(pass, /*saves=*/false, plan);
+    }
+  }
+}
+
+void Stack::add_cost(const Pass& pass, CostTable& table) const {
+  for (const Residual& r : residuals_) {
+    table[std::string(r.branch().meter_name())] += r.branch_cost(pass);
+    table["add & norm"] += r.norm_cost(pass);
+  }
+  if (final_norm_ != nullptr) table[std::string(kFinalMeter)] += final_norm_->cost(pass.rows());
+  if (reversible()) {
+    const std::uint64_t elements = std::uint64_t{pass.rows()} * width();
+    Cost streams;
+    streams.forward = flops(Kind::kAdd, 2 * elements);
+    streams.backward = flops(Kind::kAdd, 2 * elements);
+    table[std::string(kStreamsMeter)] += streams;
+  }
+}
+
+}  // namespace longspan

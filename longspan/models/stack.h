@@ -1,0 +1,86 @@
+// A stack of residual sublayers: an encoder or a decoder without its embedding and head.
+//
+// Post- and pre-norm keep each sublayer's activations for backward. Reversible keeps none: two
+// streams a and b start as copies of x, sublayer i does
+//
+//   i even: a ← a + f_i(norm_i(b)),   i odd: b ← b + f_i(norm_i(a)),
+//
+// and the output is (a + b)/2. On the way back each step is undone by subtracting f_i again, so the
+// memory of the activations does not grow with depth (Gomez et al., 2017; Kitaev et al., 2020).
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "longspan/layers/feed_forward.h"
+#include "longspan/layers/multi_head_attention.h"
+#include "longspan/layers/residual.h"
+
+namespace longspan {
+
+struct StackConfig {
+  std::size_t layers = 1;
+  bool cross = false;  // each layer has cross-attention after its self-attention
+  MultiHeadAttentionConfig attention;
+  FeedForwardConfig feed_forward;
+  Wiring wiring = Wiring::kPreNorm;
+  NormKind norm = NormKind::kLayer;
+  float epsilon = 1e-5F;
+  float dropout = 0.0F;
+};
+
+// Costs filed under the meter's names.
+using CostTable = std::map<std::string, Cost, std::less<>>;
+
+class Stack {
+ public:
+  // What forward leaves for backward. Reused from step to step.
+  struct Tape {
+    std::vector<ResidualSaved> residuals;
+    Matrix output;
+    Norm::Saved final_norm;
+    Matrix a;  // the reversible streams
+    Matrix b;
+  };
+
+  Stack(Parameters& parameters, const std::string& name, const StackConfig& config);
+
+  // Training: x [rows, d], in the arena, may be changed (reversible). Returns the output.
+  Matrix forward(const Pass& pass, Matrix x, Tape& tape, Arena& arena) const;
+  // g is ∂L/∂output on entry and ∂L/∂x on return.
+  void backward(const Pass& pass, Tape& tape, Matrix g, Arena& arena) const;
+  // Nothing kept; x is overwritten with the output or returned in other memory of the arena. With
+  // `caches`, one per self-attention, decodes.
+  Matrix infer(const Pass& pass, Matrix x, std::span<KeyValueCache> caches, Arena& arena) const;
+
+  void plan_forward(const Pass& pass, ArenaPlan& plan) const;
+  void plan_backward(const Pass& pass, ArenaPlan& plan) const;
+  void plan_infer(const Pass& pass, ArenaPlan& plan) const;
+  void add_cost(const Pass& pass, CostTable& table) const;
+
+  std::size_t self_attentions() const { return config_.layers; }
+  const StackConfig& config() const { return config_; }
+  const std::vector<Residual>& residuals() const { return residuals_; }
+
+ private:
+  void add_residual(std::unique_ptr<Branch> branch, Parameters& parameters,
+                    const std::string& name);
+  bool post_norm() const { return config_.wiring == Wiring::kPostNorm; }
+  bool reversible() const { return config_.wiring == Wiring::kReversible; }
+  std::size_t width() const { return config_.attention.d_model; }
+  std::size_t row_bytes(const Pass& pass) const { return Arena::bytes_for(pass.rows() * width()); }
+  // The pass of sublayer i: its own stream of random numbers.
+  static Pass pass_of(const Pass& pass, std::size_t i);
+  void mean_of_streams(Matrix a, Matrix b, Matrix y) const;
+  Matrix finish(const Pass& pass, Matrix x, Norm::Saved* saved, Arena& arena) const;
+
+  StackConfig config_;
+  std::vector<Residual> residuals_;
+  std::unique_ptr<Norm> final_norm_;  // null for post-norm, which ends in one
+};
+
+}  // namespace longspan
