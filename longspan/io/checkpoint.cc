@@ -1,0 +1,180 @@
+#include "longspan/io/checkpoint.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "longspan/base/config.h"
+#include "longspan/base/error.h"
+#include "longspan/io/atomic_file.h"
+#include "longspan/io/json_file.h"
+
+namespace longspan {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+namespace {
+
+constexpr std::string_view kWho = "checkpoint";
+constexpr const char* kConfigFile = "config.json";
+constexpr const char* kModelFile = "model.safetensors";
+constexpr const char* kConfigKey = "config";
+constexpr const char* kChecksumKey = "checksum";
+constexpr std::string_view kOptimizerPrefix = "optimizer.";
+
+std::string optimizer_name(std::size_t block) {
+  return fmt::format("{}{}", kOptimizerPrefix, block);
+}
+
+const fs::path& require_complete(const fs::path& directory) {
+  std::error_code ignored;
+  const std::string shown = directory.string();
+  require(fs::exists(directory, ignored),
+          "[{}] {} does not exist; need a directory with config.json and model.safetensors", kWho,
+          shown);
+  require(fs::is_directory(directory, ignored),
+          "[{}] {} is a file; need a directory with config.json and model.safetensors", kWho,
+          shown);
+  for (const char* name : {kConfigFile, kModelFile}) {
+    require(fs::exists(directory / name, ignored),
+            "[{}] {} has no {}; need a directory with config.json and model.safetensors", kWho,
+            shown, name);
+  }
+  return directory;
+}
+
+void make_directory(const fs::path& directory) {
+  std::error_code error;
+  if (fs::is_directory(directory, error)) return;
+  fs::create_directories(directory, error);
+  if (error) {
+    throw SystemError(fmt::format("[{}] the directory {} could not be made: {}", kWho,
+                                  directory.string(), error.message()));
+  }
+  const fs::path absolute = fs::absolute(directory).lexically_normal();
+  sync_directory(kWho, absolute.has_filename() ? absolute.parent_path()
+                                               : absolute.parent_path().parent_path());
+}
+
+// A config.json that cannot be read is replaced: save has the right one.
+bool has_config(const fs::path& path, const json& config) {
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) return false;
+  try {
+    return read_json(path) == config;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// "/heads is 8 but was 4"
+std::string first_difference(const json& now, const json& saved) {
+  const json patch = json::diff(saved, now);
+  const auto pointer = json::json_pointer(patch.at(0).at("path").get<std::string>());
+  const auto shown = [&](const json& config) {
+    return config.contains(pointer) ? printable(config.at(pointer).dump()) : "missing";
+  };
+  const std::string name = pointer.empty() ? "it" : printable(pointer.to_string());
+  return fmt::format("{} is {} but was {}", name, shown(now), shown(saved));
+}
+
+}  // namespace
+
+void save_checkpoint(const fs::path& directory, const json& config, const CheckpointState& state) {
+  const std::string where = fmt::format("[{}] {}", kWho, directory.string());
+  Metadata metadata = state.metadata;
+  for (const char* key : {kConfigKey, kChecksumKey}) {
+    require(!metadata.contains(key), "{}: the metadata key '{}' is taken", where, key);
+  }
+  std::vector<TensorSource> tensors = state.weights;
+  for (const TensorSource& tensor : tensors) {
+    require(!tensor.name.starts_with(kOptimizerPrefix), "{}: the name '{}' is taken", where,
+            printable(tensor.name));
+  }
+  for (std::size_t i = 0; i < state.optimizer.size(); ++i) {
+    const auto block = state.optimizer[i];
+    tensors.push_back({optimizer_name(i), {block.size()}, block});
+  }
+  try {
+    metadata[kConfigKey] = config.dump();
+  } catch (const json::exception&) {
+    throw Error(fmt::format("{}: the configuration holds text that is not UTF-8", where));
+  }
+
+  make_directory(directory);
+  if (!has_config(directory / kConfigFile, config)) write_json(directory / kConfigFile, config);
+  write_safetensors(directory / kModelFile, tensors, metadata);
+}
+
+bool checkpoint_exists(const fs::path& directory) {
+  std::error_code ignored;
+  return fs::exists(directory / kModelFile, ignored);
+}
+
+Checkpoint::Checkpoint(const fs::path& directory)
+    : file_(require_complete(directory) / kModelFile), metadata_(file_.metadata()) {
+  file_.verify_checksum();
+  require(metadata_.contains(kConfigKey), "{}: has no configuration; need a checkpoint", where());
+  config_ = metadata_[kConfigKey];
+  metadata_.erase(kConfigKey);
+  metadata_.erase(kChecksumKey);
+
+  const fs::path config_path = directory / kConfigFile;
+  const json now = read_json(config_path);
+  const json saved = config();
+  if (now != saved) {
+    throw Error(fmt::format("[{}] {} does not belong to {}: {} when that was saved", kWho,
+                            config_path.string(), kModelFile, first_difference(now, saved)));
+  }
+  while (file_.contains(optimizer_name(optimizer_blocks_))) ++optimizer_blocks_;
+}
+
+std::string Checkpoint::where() const {
+  return fmt::format("[{}] {}", kWho, file_.path().string());
+}
+
+json Checkpoint::config() const { return parse_json(where() + ": the configuration", config_); }
+
+const std::string& Checkpoint::text(const std::string& key) const {
+  const auto found = metadata_.find(key);
+  require(found != metadata_.end(), "{}: has no '{}' in its metadata", where(), key);
+  return found->second;
+}
+
+std::int64_t Checkpoint::integer(const std::string& key) const {
+  return parse_integer(kWho, fmt::format("{}: {}", file_.path().string(), key), text(key));
+}
+
+void Checkpoint::read_weights(std::span<const NamedTensor> tensors) const {
+  std::set<std::string_view> needed;
+  for (const NamedTensor& tensor : tensors) {
+    require(file_.contains(tensor.name), "{}: has no tensor '{}' of shape {}; the model needs it",
+            where(), tensor.name, to_string(tensor.shape));
+    const Shape& shape = file_.at(tensor.name).shape;
+    require(shape == tensor.shape, "{}: tensor '{}' has the shape {}; the model needs {}", where(),
+            tensor.name, to_string(shape), to_string(tensor.shape));
+    needed.insert(tensor.name);
+  }
+  for (const TensorInfo& tensor : file_.tensors()) {
+    require(tensor.name.starts_with(kOptimizerPrefix) || needed.contains(tensor.name),
+            "{}: has a tensor '{}' of shape {}; the model has none of that name", where(),
+            printable(tensor.name), to_string(tensor.shape));
+  }
+  for (const NamedTensor& tensor : tensors) read_into(tensor.name, tensor.shape, tensor.data);
+}
+
+void Checkpoint::read_into(std::string_view name, const Shape& shape, std::span<float> into) const {
+  file_.read_into(name, shape, into);
+}
+
+void Checkpoint::read_optimizer(std::span<const std::span<float>> blocks) const {
+  require(blocks.size() == optimizer_blocks_,
+          "{}: has {} blocks of optimiser state; this optimiser needs {}", where(),
+          optimizer_blocks_, blocks.size());
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    read_into(optimizer_name(i), {blocks[i].size()}, blocks[i]);
+  }
+}
+
+}  // namespace longspan
