@@ -1,0 +1,86 @@
+// Text for language modelling: predict each token from those before it.
+//
+//   tokens      t_0 … t_{T-1} of one file
+//   training    the first ⌊9T/10⌋, in random windows
+//   validation  the rest, in consecutive windows
+//   a window    inputs  t_s … t_{s+n-1},  targets  t_{s+1} … t_{s+n}
+//
+// The training windows of a step are a pure function of (seed, step, row): resuming needs the step
+// and nothing else.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "longspan/base/random.h"
+#include "longspan/tasks/vocabulary.h"
+
+namespace longspan {
+
+// A long sequence of tokens, one, two or four bytes each as the vocabulary needs.
+class TokenSequence {
+ public:
+  TokenSequence() = default;
+  TokenSequence(std::span<const std::int32_t> tokens, std::size_t vocabulary_size);
+
+  std::size_t size() const;
+  // Fills `into` from position `first`.
+  void copy(std::size_t first, std::span<std::int32_t> into) const;
+
+ private:
+  std::variant<std::vector<std::uint8_t>, std::vector<std::uint16_t>, std::vector<std::int32_t>>
+      tokens_;
+};
+
+// Where windows go: `inputs` and `targets` hold rows × length tokens each, row after row.
+struct TokenBatch {
+  std::size_t length = 0;
+  std::span<std::int32_t> inputs;
+  std::span<std::int32_t> targets;
+};
+
+class TextCorpus {
+ public:
+  // `kind` is "bytes" or "characters"; the characters are those of the whole file.
+  TextCorpus(const std::filesystem::path& path, std::string_view kind);
+  // With the vocabulary of a trained model.
+  TextCorpus(const std::filesystem::path& path, Vocabulary vocabulary);
+
+  const Vocabulary& vocabulary() const { return vocabulary_; }
+  std::size_t size() const { return tokens_.size(); }
+  std::size_t training_size() const {
+    return tokens_.size() / 10 * 9 + tokens_.size() % 10 * 9 / 10;
+  }
+  std::size_t validation_size() const { return size() - training_size(); }
+
+  // Throws Error unless both parts hold a window of `length` tokens and the one after.
+  void require_length(std::size_t length) const;
+
+  void training_batch(std::uint64_t seed, std::uint64_t step, const TokenBatch& batch) const;
+
+  // Consecutive windows cover a part except for less than one window at its end.
+  std::size_t validation_windows(std::size_t length) const;
+  // Windows first, first + 1, …, one per row.
+  void validation_batch(std::size_t first, const TokenBatch& batch) const;
+
+  // The same over the whole file, for text that was never trained on.
+  std::size_t windows(std::size_t length) const;
+  void batch(std::size_t first, const TokenBatch& batch) const;
+
+ private:
+  TextCorpus(const std::filesystem::path& path, std::string text, std::string_view kind);
+  void consecutive(std::size_t begin, std::size_t end, std::size_t first,
+                   const TokenBatch& batch) const;
+
+  std::string name_;
+  Vocabulary vocabulary_;
+  TokenSequence tokens_;
+};
+
+}  // namespace longspan
