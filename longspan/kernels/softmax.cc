@@ -16,9 +16,9 @@
 
 #include "longspan/base/error.h"
 #include "longspan/base/meter.h"
-#include "longspan/base/parallel.h"
 #include "longspan/kernels/loops-inl.h"
 #include "longspan/kernels/math-inl.h"
+#include "longspan/kernels/pieces.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace longspan {
@@ -104,12 +104,6 @@ HWY_EXPORT(softmax_rows);
 HWY_EXPORT(softmax_backward_rows);
 HWY_EXPORT(cross_entropy_row);
 
-constexpr std::size_t kGrain = 8192;  // elements: some 10 µs
-
-std::size_t rows_per_task(std::size_t cols) {
-  return std::max<std::size_t>(1, kGrain / std::max<std::size_t>(1, cols));
-}
-
 struct Rows {
   const float* x;
   float* y;  // null: loss only
@@ -142,9 +136,10 @@ CrossEntropy rows_loss(const Rows& in, std::size_t begin, std::size_t end) {
 CrossEntropy total_loss(const Rows& in) {
   constexpr std::size_t kBlocks = 128;
   const std::size_t rows = in.targets.size();
-  const std::size_t grain = std::max(rows_per_task(in.cols), (rows + kBlocks - 1) / kBlocks);
+  const std::size_t grain =
+      std::max(detail::rows_per_piece(in.cols), (rows + kBlocks - 1) / kBlocks);
   std::array<CrossEntropy, kBlocks> part{};
-  parallel_ranges(rows, grain, [&](std::size_t begin, std::size_t end) {
+  detail::in_pieces(rows, grain, [&](std::size_t begin, std::size_t end) {
     part[begin / grain] = rows_loss(in, begin, end);
   });
   CrossEntropy sum;
@@ -162,9 +157,10 @@ void softmax_serial(Matrix x) { HWY_DYNAMIC_DISPATCH(softmax_rows)(x); }
 
 void softmax_forward(Matrix x) {
   Meter::flops(Kind::kSoftmax, 5 * x.size(), 8 * x.size());
-  parallel_ranges(x.rows, rows_per_task(x.cols), [&](std::size_t begin, std::size_t end) {
-    softmax_serial(x.slice_rows(begin, end - begin));
-  });
+  detail::in_pieces(x.rows, detail::rows_per_piece(x.cols),
+                    [&](std::size_t begin, std::size_t end) {
+                      softmax_serial(x.slice_rows(begin, end - begin));
+                    });
 }
 
 void softmax_backward_serial(ConstMatrix p, ConstMatrix dp, Matrix ds) {

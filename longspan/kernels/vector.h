@@ -30,7 +30,7 @@ double sum_of_squares(std::span<const float> x);
 bool all_finite(std::span<const float> x);
 
 // y = x⊙mask/(1 − rate), mask of plane 0, element (row, col); y may be x. The same call on the
-// gradient is its backward.                                                kDropout, 1 per element
+// gradient is its backward. Rate 0 copies and reports nothing.             kDropout, 1 per element
 void dropout(const Dropout& drop, ConstMatrix x, Matrix y);
 
 // Rotary positions (Su et al., 2021) on each head's d columns, d even, position p = row's position:
@@ -59,21 +59,20 @@ struct StepOptions {
   float gradient_scale = 1.0F;
   float weight_decay = 0.0F;  // sgd, momentum, Adam: added to the gradient; AdamW: decoupled
   float momentum = 0.9F;
-  float beta1 = 0.9F;
-  float beta2 = 0.999F;
+  double beta1 = 0.9;  // double: 1 − 0.999F would be off by 2e-5
+  double beta2 = 0.999;
   float epsilon = 1e-8F;
   std::uint64_t step = 1;  // counts from 1, for Adam's bias correction
   bool decoupled = false;  // AdamW
 };
-// w −= η·g.                                                       kOptimizer, 2 per element (+2
-// decay)
+// The FLOPs per element are for the step alone; weight decay adds 2, and `gradient_scale`, folded
+// into the load, none.
+// w −= η·g.                                                       kOptimizer, 2 per element
 void sgd_step(const StepOptions& o, std::span<const float> g, std::span<float> w);
-// v = μ·v + g; w −= η·v.                                          kOptimizer, 4 per element (+2
-// decay)
+// v = μ·v + g; w −= η·v.                                          kOptimizer, 4 per element
 void momentum_step(const StepOptions& o, std::span<const float> g, std::span<float> v,
                    std::span<float> w);
-// m = β₁m + (1−β₁)g; v = β₂v + (1−β₂)g²; w −= η·m̂/(√v̂ + ε).      kOptimizer, 12 per element (+2
-// decay)
+// m = β₁m + (1−β₁)g; v = β₂v + (1−β₂)g²; w −= η·m̂/(√v̂ + ε).      kOptimizer, 12 per element
 void adam_step(const StepOptions& o, std::span<const float> g, std::span<float> m,
                std::span<float> v, std::span<float> w);
 

@@ -1,0 +1,204 @@
+// clang-format off
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "longspan/kernels/vector.cc"
+#include <hwy/foreach_target.h>
+// clang-format on
+
+#include "longspan/kernels/vector.h"
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cassert>
+#include <cstring>
+#include <limits>
+
+#include "longspan/base/error.h"
+#include "longspan/base/meter.h"
+#include "longspan/kernels/loops-inl.h"
+#include "longspan/kernels/pieces.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace longspan {
+namespace HWY_NAMESPACE {
+
+void add_run(const float* a, const float* b, float* y, size_t n) {
+  for_lanes(n, [&](auto io, size_t i)
+                   HWY_ATTR { io.store(hn::Add(io.load(a + i), io.load(b + i)), y + i); });
+}
+
+void subtract_run(const float* a, const float* b, float* y, size_t n) {
+  for_lanes(n, [&](auto io, size_t i)
+                   HWY_ATTR { io.store(hn::Sub(io.load(a + i), io.load(b + i)), y + i); });
+}
+
+void axpy_run(float alpha, const float* x, float* y, size_t n) {
+  const V factor = hn::Set(D(), alpha);
+  for_lanes(n, [&](auto io, size_t i) HWY_ATTR {
+    io.store(hn::MulAdd(factor, io.load(x + i), io.load(y + i)), y + i);
+  });
+}
+
+void scale_run(float alpha, float* y, size_t n) {
+  const V factor = hn::Set(D(), alpha);
+  for_lanes(n,
+            [&](auto io, size_t i) HWY_ATTR { io.store(hn::Mul(factor, io.load(y + i)), y + i); });
+}
+
+// sum[j] += Σ_i x[i, j]. Pieces of 256 rows are summed apart, so that the error grows with the
+// number of pieces and not of rows.
+void sum_columns(ConstMatrix x, float* sum) {
+  constexpr size_t kRows = 256;
+  for (size_t first = 0; first < x.rows; first += kRows) {
+    const size_t last = HWY_MIN(first + kRows, x.rows);
+    for_lanes(x.cols, [&](auto io, size_t j) HWY_ATTR {
+      V even = hn::Zero(D());
+      V odd = hn::Zero(D());
+      size_t i = first;
+      for (; i + 2 <= last; i += 2) {
+        even = hn::Add(even, io.load(x.row_data(i) + j));
+        odd = hn::Add(odd, io.load(x.row_data(i + 1) + j));
+      }
+      if (i < last) even = hn::Add(even, io.load(x.row_data(i) + j));
+      io.store(hn::Add(io.load(sum + j), hn::Add(even, odd)), sum + j);
+    });
+  }
+}
+
+double squares_run(const float* x, size_t n) {
+  const hn::ScalableTag<double> dd;
+  const hn::Rebind<float, decltype(dd)> df;
+  const size_t lanes = hn::Lanes(dd);
+  auto a = hn::Zero(dd);
+  auto b = hn::Zero(dd);
+  size_t i = 0;
+  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    const auto u = hn::PromoteTo(dd, hn::LoadU(df, x + i));
+    const auto v = hn::PromoteTo(dd, hn::LoadU(df, x + i + lanes));
+    a = hn::MulAdd(u, u, a);
+    b = hn::MulAdd(v, v, b);
+  }
+  double rest = 0.0;
+  for (; i < n; ++i) rest += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+  return hn::GetLane(hn::SumOfLanes(dd, hn::Add(a, b))) + rest;
+}
+
+bool finite_run(const float* x, size_t n) {
+  const V bound = hn::Set(D(), std::numeric_limits<float>::infinity());
+  auto good = hn::Lt(hn::Zero(D()), bound);
+  for_lanes(n, [&](auto io, size_t i) HWY_ATTR {  // false for ±∞ and, as every comparison, for NaN
+    good = hn::And(good, hn::Lt(hn::Abs(io.load(x + i)), bound));
+  });
+  return hn::AllTrue(D(), good);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace longspan
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace longspan {
+namespace {
+
+HWY_EXPORT(add_run);
+HWY_EXPORT(subtract_run);
+HWY_EXPORT(axpy_run);
+HWY_EXPORT(scale_run);
+HWY_EXPORT(sum_columns);
+HWY_EXPORT(squares_run);
+HWY_EXPORT(finite_run);
+
+void require_same(const char* who, ConstMatrix a, ConstMatrix b) {
+  require(a.rows == b.rows && a.cols == b.cols, "[{}] {}x{} and {}x{}; need equal shapes", who,
+          a.rows, a.cols, b.rows, b.cols);
+}
+
+}  // namespace
+
+void fill(Matrix y, float value) {
+  detail::in_runs(y.rows, y.cols, y.contiguous(), [&](std::size_t r, std::size_t c, std::size_t n) {
+    std::fill_n(y.row_data(r) + c, n, value);
+  });
+}
+
+void copy(ConstMatrix x, Matrix y) {
+  require_same("copy", x, y);
+  if (x.data == y.data && x.stride == y.stride) return;
+  detail::in_runs(y.rows, y.cols, x.contiguous() && y.contiguous(),
+                  [&](std::size_t r, std::size_t c, std::size_t n) {
+                    std::memcpy(y.row_data(r) + c, x.row_data(r) + c, n * sizeof(float));
+                  });
+}
+
+void add(ConstMatrix a, ConstMatrix b, Matrix y) {
+  require_same("add", a, b);
+  require_same("add", a, y);
+  Meter::flops(Kind::kAdd, y.size(), 12 * y.size());
+  detail::in_runs(y.rows, y.cols, a.contiguous() && b.contiguous() && y.contiguous(),
+                  [&](std::size_t r, std::size_t c, std::size_t n) {
+                    HWY_DYNAMIC_DISPATCH(add_run)
+                    (a.row_data(r) + c, b.row_data(r) + c, y.row_data(r) + c, n);
+                  });
+}
+
+void subtract(ConstMatrix a, ConstMatrix b, Matrix y) {
+  require_same("subtract", a, b);
+  require_same("subtract", a, y);
+  Meter::flops(Kind::kAdd, y.size(), 12 * y.size());
+  detail::in_runs(y.rows, y.cols, a.contiguous() && b.contiguous() && y.contiguous(),
+                  [&](std::size_t r, std::size_t c, std::size_t n) {
+                    HWY_DYNAMIC_DISPATCH(subtract_run)
+                    (a.row_data(r) + c, b.row_data(r) + c, y.row_data(r) + c, n);
+                  });
+}
+
+void axpy(float alpha, ConstMatrix x, Matrix y) {
+  require_same("axpy", x, y);
+  Meter::flops(Kind::kAdd, (alpha == 1.0F ? 1 : 2) * y.size(), 12 * y.size());
+  detail::in_runs(y.rows, y.cols, x.contiguous() && y.contiguous(),
+                  [&](std::size_t r, std::size_t c, std::size_t n) {
+                    HWY_DYNAMIC_DISPATCH(axpy_run)
+                    (alpha, x.row_data(r) + c, y.row_data(r) + c, n);
+                  });
+}
+
+void scale(float alpha, Matrix y) {
+  Meter::flops(Kind::kAdd, y.size(), 8 * y.size());
+  detail::in_runs(y.rows, y.cols, y.contiguous(), [&](std::size_t r, std::size_t c, std::size_t n) {
+    HWY_DYNAMIC_DISPATCH(scale_run)(alpha, y.row_data(r) + c, n);
+  });
+}
+
+void add_column_sums(ConstMatrix x, float* sum) {
+  Meter::flops(Kind::kAdd, x.size(), 4 * (x.size() + 2 * x.cols));
+  detail::in_column_blocks(x.rows, x.cols, [&](std::size_t begin, std::size_t end) {
+    HWY_DYNAMIC_DISPATCH(sum_columns)(x.slice_cols(begin, end - begin), sum + begin);
+  });
+}
+
+double sum_of_squares(std::span<const float> x) {
+  constexpr std::size_t kPieces = 256;  // at most, so that their sums fit on the stack
+  Meter::flops(Kind::kOptimizer, 2 * x.size(), 4 * x.size());
+  const std::size_t grain = std::max(detail::kPieceElements, (x.size() + kPieces - 1) / kPieces);
+  std::array<double, kPieces> part{};
+  detail::in_pieces(x.size(), grain, [&](std::size_t begin, std::size_t end) {
+    part[begin / grain] = HWY_DYNAMIC_DISPATCH(squares_run)(x.data() + begin, end - begin);
+  });
+  double sum = 0.0;
+  for (const double p : part) sum += p;
+  return sum;
+}
+
+bool all_finite(std::span<const float> x) {
+  std::atomic<bool> good = true;
+  detail::in_pieces(x.size(), detail::kPieceElements, [&](std::size_t begin, std::size_t end) {
+    if (!good.load(std::memory_order_relaxed)) return;
+    if (!HWY_DYNAMIC_DISPATCH(finite_run)(x.data() + begin, end - begin)) good = false;
+  });
+  return good;
+}
+
+}  // namespace longspan
+#endif  // HWY_ONCE

@@ -1,0 +1,84 @@
+// Rows of a table by index.
+
+// clang-format off
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "longspan/kernels/vector_rows.cc"
+#include <hwy/foreach_target.h>
+// clang-format on
+
+#include <hwy/highway.h>
+
+#include <cassert>
+#include <cstring>
+
+#include "longspan/base/error.h"
+#include "longspan/base/meter.h"
+#include "longspan/kernels/loops-inl.h"
+#include "longspan/kernels/pieces.h"
+#include "longspan/kernels/vector.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace longspan {
+namespace HWY_NAMESPACE {
+
+void scatter_add(ConstMatrix x, const int32_t* ids, Matrix table) {
+  for (size_t i = 0; i < x.rows; ++i) {
+    const float* from = x.row_data(i);
+    float* to = table.row_data(static_cast<size_t>(ids[i]));
+    for_lanes(x.cols, [&](auto io, size_t j) HWY_ATTR {
+      io.store(hn::Add(io.load(to + j), io.load(from + j)), to + j);
+    });
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace longspan
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace longspan {
+namespace {
+
+HWY_EXPORT(scatter_add);
+
+[[maybe_unused]] bool all_inside(std::span<const std::int32_t> ids, std::size_t rows) {
+  for (const std::int32_t id : ids) {
+    if (id < 0 || static_cast<std::size_t>(id) >= rows) return false;
+  }
+  return true;
+}
+
+void require_fit(const char* who, ConstMatrix table, std::size_t ids, ConstMatrix x) {
+  require(table.cols == x.cols && ids == x.rows,
+          "[{}] {} ids and {}x{} values for a table {} wide; need a row of its width per id", who,
+          ids, x.rows, x.cols, table.cols);
+}
+
+}  // namespace
+
+void gather_rows(ConstMatrix table, std::span<const std::int32_t> ids, Matrix y) {
+  require_fit("gather", table, ids.size(), y);
+  assert(all_inside(ids, table.rows));
+  Meter::flops(Kind::kGather, 0, 4 * (ids.size() + 2 * y.size()));
+  detail::in_pieces(y.rows, detail::rows_per_piece(y.cols),
+                    [&](std::size_t begin, std::size_t end) {
+                      for (std::size_t i = begin; i < end; ++i) {
+                        std::memcpy(y.row_data(i), table.row_data(static_cast<std::size_t>(ids[i])),
+                                    y.cols * sizeof(float));
+                      }
+                    });
+}
+
+void scatter_add_rows(ConstMatrix x, std::span<const std::int32_t> ids, Matrix table) {
+  require_fit("scatter", table, ids.size(), x);
+  assert(all_inside(ids, table.rows));
+  Meter::flops(Kind::kGather, x.size(), 4 * (ids.size() + 3 * x.size()));
+  // By columns: two rows may go to the same place, two columns never do.
+  detail::in_column_blocks(x.rows, x.cols, [&](std::size_t begin, std::size_t end) {
+    HWY_DYNAMIC_DISPATCH(scatter_add)
+    (x.slice_cols(begin, end - begin), ids.data(), table.slice_cols(begin, end - begin));
+  });
+}
+
+}  // namespace longspan
+#endif  // HWY_ONCE
