@@ -1,0 +1,227 @@
+// longspan's side of the comparison with its peers; the protocol is described in compare_peers.py.
+//
+// usage: bench_worker THREADS
+#include <chrono>
+#include <cstdint>
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "longspan/attention/registry.h"
+#include "longspan/base/parallel.h"
+#include "longspan/kernels/fma_peak.h"
+
+namespace longspan {
+namespace {
+
+using Json = nlohmann::json;
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+// A prepared job: does the work once.
+class Job {
+ public:
+  virtual ~Job() = default;
+  virtual void run() = 0;
+  // Some elements of the result, for comparison with the peers'.
+  virtual std::vector<float> probe() const = 0;
+};
+
+// Uniform in [−2, 2): a hash of the flat index, the same in every peer.
+float value(std::uint32_t seed, std::uint32_t i) {
+  std::uint32_t u = i * 2654435761U + seed * 374761393U;
+  u = (u ^ (u >> 15U)) * 2246822519U;
+  u ^= u >> 13U;
+  return static_cast<float>(u >> 8U) * 0x1p-22F - 2.0F;
+}
+
+// [1, heads, n, d], in memory [n, heads·d] as a layer's projections leave it.
+class Tensor {
+ public:
+  Tensor(std::size_t heads, std::size_t n, std::size_t d)
+      : heads_(heads), d_(d), data_(n * heads * d) {}
+  Tensor(std::size_t heads, std::size_t n, std::size_t d, std::uint32_t seed)
+      : Tensor(heads, n, d) {
+    const Heads x = view();
+    std::uint32_t flat = 0;
+    for (std::size_t h = 0; h < heads; ++h) {
+      for (std::size_t i = 0; i < n; ++i) {
+        for (float& element : x.head(0, h).row(i)) element = value(seed, flat++);
+      }
+    }
+  }
+  Heads view() { return Heads::from_columns({data_.data(), rows(), heads_ * d_}, 1, heads_); }
+
+  void append_probe(std::vector<float>& out) const {
+    for (std::size_t j = 0; j < 16; ++j) {
+      const std::size_t row = j * (rows() - 1) / 15;
+      out.push_back(data_[(row * heads_ + j % heads_) * d_ + j * 7 % d_]);
+    }
+  }
+
+ private:
+  std::size_t rows() const { return data_.size() / (heads_ * d_); }
+
+  std::size_t heads_;
+  std::size_t d_;
+  std::vector<float> data_;
+};
+
+struct AttentionJobOptions {
+  std::string mechanism;
+  std::size_t heads = 8;
+  std::size_t n = 0;
+  std::size_t d = 64;
+  bool causal = false;
+  bool backward = false;
+};
+
+class AttentionJob : public Job {
+ public:
+  explicit AttentionJob(const AttentionJobOptions& o)
+      : attention_(make_attention(o.mechanism)),
+        backward_(o.backward),
+        q_(o.heads, o.n, o.d, 1),
+        k_(o.heads, o.n, o.d, 2),
+        v_(o.heads, o.n, o.d, 3),
+        y_(o.heads, o.n, o.d) {
+    in_ = {.q = q_.view(),
+           .k = k_.view(),
+           .v = v_.view(),
+           .mask = {.causal = o.causal},
+           .dropout = {}};
+    const AttentionCost cost = attention_->cost(shape_of(in_));
+    std::size_t scratch = cost.forward_scratch;
+    if (backward_) {
+      gradients_ = {Tensor(o.heads, o.n, o.d, 4), Tensor(o.heads, o.n, o.d),
+                    Tensor(o.heads, o.n, o.d), Tensor(o.heads, o.n, o.d)};
+      saved_.resize(cost.saved);
+      scratch = std::max(scratch, cost.backward_scratch);
+    }
+    arena_ = Arena(scratch);
+  }
+
+  void run() override {
+    attention_->forward(in_, y_.view(), saved_, arena_);
+    if (!backward_) return;
+    auto& [dy, dq, dk, dv] = gradients_;
+    attention_->backward(in_, y_.view(), dy.view(), saved_,
+                         {.q = dq.view(), .k = dk.view(), .v = dv.view(), .bias = {}}, arena_);
+  }
+
+  std::vector<float> probe() const override {
+    std::vector<float> out;
+    y_.append_probe(out);
+    if (backward_) {
+      for (const Tensor* x : {&gradients_.dq, &gradients_.dk, &gradients_.dv}) x->append_probe(out);
+    }
+    return out;
+  }
+
+ private:
+  struct Gradients {
+    Tensor dy{0, 0, 0};
+    Tensor dq{0, 0, 0};
+    Tensor dk{0, 0, 0};
+    Tensor dv{0, 0, 0};
+  };
+
+  std::unique_ptr<Attention> attention_;
+  bool backward_;
+  Tensor q_, k_, v_, y_;
+  Gradients gradients_;
+  AttentionInputs in_;
+  std::vector<float> saved_;
+  Arena arena_;
+};
+
+std::unique_ptr<Job> prepare(const Json& job) {
+  const std::string kind = job.at("kind");
+  if (kind == "forward" || kind == "backward") {
+    return std::make_unique<AttentionJob>(
+        AttentionJobOptions{.mechanism = job.value("variant", "flash"),
+                            .heads = job.value("heads", std::size_t{8}),
+                            .n = job.at("n"),
+                            .causal = job.at("causal"),
+                            .backward = kind == "backward"});
+  }
+  return nullptr;
+}
+
+// The most memory the process ever had in RAM.
+std::size_t peak_resident_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.rfind("VmHWM:", 0) == 0) return 1024 * std::stoull(line.substr(6));
+  }
+  return 0;
+}
+
+class Worker {
+ public:
+  Json answer(Json job) {
+    const double budget = job.at("budget");
+    job.erase("budget");
+    if (job != last_) {
+      job_ = nullptr;  // frees the last job's memory first
+      job_ = prepare(job);
+      last_ = job;
+      if (job_) job_->run();
+    }
+    if (!job_) return {{"unsupported", "longspan has no " + job.at("kind").get<std::string>()}};
+    double peak = fma_peak();
+    std::vector<double> seconds;
+    const auto begin = Clock::now();
+    do {
+      const auto start = Clock::now();
+      job_->run();
+      seconds.push_back(seconds_since(start));
+    } while (seconds_since(begin) < budget);
+    peak = std::max(peak, fma_peak());
+    return {{"seconds", seconds},
+            {"probe", job_->probe()},
+            {"peak_flops", peak},
+            {"resident", peak_resident_bytes()}};
+  }
+
+ private:
+  Json last_;
+  std::unique_ptr<Job> job_;
+};
+
+int serve(int threads) {
+  set_thread_count(threads);
+  std::cout << Json{{"name", "longspan"},
+                    {"version", LONGSPAN_VERSION},
+                    {"instruction_set", instruction_set()}}
+            << std::endl;
+  Worker worker;
+  for (std::string line; std::getline(std::cin, line);) {
+    Json reply;
+    try {
+      reply = worker.answer(Json::parse(line));
+    } catch (const std::exception& error) {
+      reply = {{"error", error.what()}};
+    }
+    std::cout << reply << std::endl;
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace longspan
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::cerr << "usage: bench_worker THREADS\n";
+    return 2;
+  }
+  return longspan::serve(std::stoi(argv[1]));
+}

@@ -1,0 +1,132 @@
+#!/usr/bin/python3
+"""PyTorch's side of the comparison; the protocol is described in compare_peers.py.
+
+usage: torch_peer.py THREADS
+"""
+
+import ctypes
+import json
+import math
+import sys
+import time
+
+import numpy as np
+import torch
+from torch.utils.checkpoint import checkpoint
+
+from torch_language_model import training_step
+
+HEADS, D, CHUNK = 8, 64, 256
+
+
+def inputs(seed, n):
+    """[1, heads, n, d], uniform in [-2, 2): a hash of the flat index, the same in every peer."""
+    u = np.arange(HEADS * n * D, dtype=np.uint32) * np.uint32(2654435761)
+    u += np.uint32(seed * 374761393 % 2**32)
+    u = (u ^ (u >> 15)) * np.uint32(2246822519)
+    u ^= u >> 13
+    x = (u >> 8).astype(np.float32) * np.float32(2.0**-22) - np.float32(2)
+    return torch.from_numpy(x.reshape(1, HEADS, n, D))
+
+
+def probe(x):
+    n = x.shape[2]
+    return [float(x[0, j % HEADS, j * (n - 1) // 15, j * 7 % D]) for j in range(16)]
+
+
+def attend(q, k, v, hidden):
+    """softmax(q kᵀ/√d) v, the scores in memory; `hidden` marks what a query may not see."""
+    scores = (q @ k.transpose(-2, -1)) / math.sqrt(D)
+    if hidden is not None:
+        scores = scores.masked_fill(hidden, float("-inf"))
+    return torch.softmax(scores, -1) @ v
+
+
+def hidden_keys(first, rows, keys):
+    """True where key j comes after query first + i."""
+    return torch.ones(rows, keys, dtype=torch.bool).triu(first + 1)
+
+
+def naive(causal, n):
+    hidden = hidden_keys(0, n, n) if causal else None
+    return lambda q, k, v: attend(q, k, v, hidden)
+
+
+def chunks(causal, n):
+    """256 queries at a time; when causal, only the keys up to the last of them."""
+    spans = [(first, min(first + CHUNK, n)) for first in range(0, n, CHUNK)]
+    masks = [hidden_keys(a, b - a, b) if causal else None for a, b in spans]
+
+    def run(q, k, v):
+        parts = []
+        for (a, b), hidden in zip(spans, masks):
+            end = b if causal else n
+            part = (q[:, :, a:b], k[:, :, :end], v[:, :, :end], hidden)
+            parts.append(checkpoint(attend, *part) if q.requires_grad else attend(*part))
+        return torch.cat(parts, 2)
+
+    return run
+
+
+def forward(job):
+    n = job["n"]
+    q, k, v = (inputs(seed, n) for seed in (1, 2, 3))
+    attention = {"naive": naive, "chunks": chunks}[job["variant"]](job["causal"], n)
+
+    def run():
+        with torch.no_grad():
+            return probe(attention(q, k, v))
+
+    return run
+
+
+def backward(job):
+    n = job["n"]
+    q, k, v = (inputs(seed, n).requires_grad_() for seed in (1, 2, 3))
+    dy = inputs(4, n)
+    attention = {"naive": naive, "chunks": chunks}[job["variant"]](job["causal"], n)
+
+    def run():
+        q.grad = k.grad = v.grad = None
+        y = attention(q, k, v)
+        y.backward(dy)
+        return [x for tensor in (y.detach(), q.grad, k.grad, v.grad) for x in probe(tensor)]
+
+    return run
+
+
+KINDS = {"forward": forward, "backward": backward, "train_step": training_step}
+
+
+def measure(run, budget):
+    seconds = []
+    begin = time.perf_counter()
+    while True:
+        start = time.perf_counter()
+        result = run()
+        seconds.append(time.perf_counter() - start)
+        if time.perf_counter() - begin >= budget:
+            return {"seconds": seconds, "probe": result}
+
+
+def main():
+    torch.set_num_threads(int(sys.argv[1]))
+    print(json.dumps({"name": "PyTorch", "version": torch.__version__}), flush=True)
+    last, run = None, None
+    for line in sys.stdin:
+        try:
+            job = json.loads(line)
+            budget = job.pop("budget")
+            if job != last:
+                run = None  # frees the last job's tensors, and gives the memory back
+                ctypes.CDLL(None).malloc_trim(0)
+                last, run = job, KINDS[job["kind"]](job)
+                run()
+            reply = measure(run, budget)
+        except Exception as error:  # pylint: disable=broad-except
+            reply = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(reply), flush=True)
+
+
+if __name__ == "__main__":
+    main()
