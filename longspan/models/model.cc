@@ -345,6 +345,9 @@ ConstMatrix Model::decode(const Batch& batch, std::span<KeyValueCache> caches) {
           "[model] {} caches; need one for each of {} layers", caches.size(),
           decoder_->self_attentions());
   check_batch(batch, /*needs_targets=*/false);
+  require(caches.front().used + batch.length <= config_.max_length,
+          "[model] {} tokens behind {}; the model takes at most {}", batch.length,
+          caches.front().used, config_.max_length);
   // Booked for a full cache, so that no later token books again.
   KeyValueCache full = caches.front();
   book(planned_inference(batch, &full));

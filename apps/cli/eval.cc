@@ -1,0 +1,78 @@
+// longspan eval: how good a trained model is.
+#include <fmt/core.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "command.h"
+#include "longspan/base/config.h"
+#include "longspan/base/error.h"
+#include "run_directory.h"
+#include "text_runs.h"
+
+namespace longspan::cli {
+
+namespace {
+
+struct EvalOptions {
+  std::string directory;
+  std::string data;
+  std::string split = "validation";
+  std::size_t length = 0;
+  std::size_t batch = 0;
+};
+
+void run_eval(const EvalOptions& o, const Common& common) {
+  if (o.split != "validation" && o.split != "all") {
+    throw_unknown("eval", "split", o.split, {"validation", "all"});
+  }
+  LoadedRun run = load_run(o.directory);
+  const std::string data = o.data.empty() ? run.config.data.data : o.data;
+  const std::size_t length = o.length == 0 ? run.config.data.length : o.length;
+  const std::size_t batch = o.batch == 0 ? run.config.data.batch : o.batch;
+  require(length <= run.config.model.max_length, "[eval] length {}; the model takes at most {}",
+          length, run.config.model.max_length);
+  const TextCorpus corpus(data, run.config.vocabulary);
+  corpus.require_length(length);
+  const TextQuality q =
+      evaluate_text(*run.model, corpus, o.split == "all" ? Split::kAll : Split::kValidation, length,
+                    batch, /*limit=*/0);
+  if (common.json) {
+    const nlohmann::json result = {{"checkpoint", o.directory},
+                                   {"step", run.step},
+                                   {"data", data},
+                                   {"split", o.split},
+                                   {"tokens", q.tokens},
+                                   {"loss", q.loss()},
+                                   {"perplexity", q.perplexity()},
+                                   {"bits_per_byte", q.bits_per_byte()},
+                                   {"accuracy", q.accuracy}};
+    fmt::print("{}\n", result.dump(2));
+    return;
+  }
+  fmt::print("{} of {}, {} tokens, step {}\n", o.split, data, q.tokens, run.step);
+  fmt::print("  loss           {:.4f} nats per token\n", q.loss());
+  fmt::print("  perplexity     {:.3f}\n", q.perplexity());
+  fmt::print("  bits per byte  {:.4f}\n", q.bits_per_byte());
+  fmt::print("  accuracy       {:.2f} %\n", 100.0 * q.accuracy);
+}
+
+}  // namespace
+
+void add_eval(CLI::App& app, const Common& common) {
+  CLI::App* command = app.add_subcommand("eval", "Loss, perplexity and bits per byte of a model");
+  auto o = std::make_shared<EvalOptions>();
+  command->add_option("checkpoint", o->directory, "Directory of the trained model")->required();
+  command->add_option("--data", o->data, "Another text than the one it was trained on");
+  command->add_option("--split", o->split, "validation (the last tenth) or all")
+      ->capture_default_str();
+  command->add_option("--length", o->length, "Tokens per sequence; 0: as trained");
+  command->add_option("--batch", o->batch, "Sequences per batch; 0: as trained");
+  command->footer(
+      "Examples:\n"
+      "  longspan eval model\n"
+      "  longspan eval model --data other.txt --split all --json");
+  command->callback([o, &common] { run_eval(*o, common); });
+}
+
+}  // namespace longspan::cli

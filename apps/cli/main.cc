@@ -1,0 +1,102 @@
+// longspan: the command line. Exit 0: done; 2: the input is wrong, one sentence says how; 1:
+// anything else that went wrong.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <exception>
+#include <new>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "command.h"
+#include "longspan/base/config.h"
+#include "longspan/base/error.h"
+#include "longspan/base/parallel.h"
+
+namespace longspan::cli {
+namespace {
+
+constexpr int kFailure = 1;
+constexpr int kWrongInput = 2;
+
+void say(std::string_view sentence) { fmt::print(stderr, "longspan: {}\n", sentence); }
+
+// CLI11 calls an unknown command an unexpected argument; a name close to it helps more.
+void check_command(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return;
+  std::vector<std::string_view> known;
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  for (const std::string& name : names) known.emplace_back(name);
+  if (std::ranges::find(known, std::string_view(argv[1])) == known.end()) {
+    throw_unknown("longspan", "command", argv[1], known);
+  }
+}
+
+std::string one_line(std::string text) {
+  std::ranges::replace(text, '\n', ' ');
+  return text;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("longspan: what an attention costs and how good it is, predicted and measured");
+  app.name("longspan");
+  app.require_subcommand(1);
+  app.footer(
+      "Examples:\n"
+      "  longspan list\n"
+      "  longspan train text --data book.txt --out model\n"
+      "  longspan eval model\n"
+      "  longspan generate model --prompt 'Once upon'\n"
+      "longspan COMMAND --help explains each.");
+  Common common;
+  app.add_option("--threads", common.threads, "Threads; all cores unless given")
+      ->check(CLI::Range(1, 1024));
+  app.add_flag("--json", common.json, "Machine-readable output");
+  app.add_flag("--quiet", common.quiet, "No progress and no notes");
+  app.fallthrough();
+  app.parse_complete_callback([&] {
+    if (common.threads > 0) set_thread_count(common.threads);
+  });
+  add_list(app, common);
+  add_train(app, common);
+  add_eval(app, common);
+  add_generate(app, common);
+  add_version(app, common);
+  for (CLI::App* command : app.get_subcommands({})) command->fallthrough();
+  try {
+    check_command(app, argc, argv);
+    app.parse(argc, argv);
+    return 0;
+  } catch (const CLI::CallForHelp& e) {
+    return app.exit(e);
+  } catch (const CLI::CallForAllHelp& e) {
+    return app.exit(e);
+  } catch (const CLI::ParseError& e) {
+    say(one_line(e.what()));
+    return kWrongInput;
+  }
+}
+
+}  // namespace
+}  // namespace longspan::cli
+
+int main(int argc, char** argv) {
+  using namespace longspan;
+  try {
+    return cli::run(argc, argv);
+  } catch (const SystemError& e) {
+    cli::say(e.what());
+    return cli::kFailure;
+  } catch (const Error& e) {
+    cli::say(e.what());
+    return cli::kWrongInput;
+  } catch (const std::bad_alloc&) {
+    cli::say("[memory] the machine refused more memory; use a smaller model, batch or length");
+    return cli::kFailure;
+  } catch (const std::exception& e) {
+    cli::say(cli::one_line(e.what()));
+    return cli::kFailure;
+  }
+}

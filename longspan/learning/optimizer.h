@@ -1,0 +1,66 @@
+// Optimisers: from gradients to steps, on the model's flat blocks.
+//
+//   sgd        w −= η·g
+//   momentum   v = μ·v + g;                    w −= η·v
+//   adam       m, v = moving averages of g, g²; w −= η·m̂/(√v̂ + ε)
+//   adamw      the same, with weight decay taken off w directly (Loshchilov & Hutter, 2019)
+//
+// Weight decay touches matrices only, never biases or norms.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "longspan/base/meter.h"
+#include "longspan/base/parameter.h"
+
+namespace longspan {
+
+struct OptimizerConfig {
+  std::string kind = "adamw";  // sgd, momentum, adam, adamw
+  float weight_decay = 0.1F;
+  float momentum = 0.9F;
+  float beta1 = 0.9F;
+  float beta2 = 0.99F;
+  float epsilon = 1e-8F;
+
+  bool operator==(const OptimizerConfig&) const = default;
+  template <class See>
+  void visit(See see) {
+    see("optimizer", kind);
+    see("weight_decay", weight_decay);
+    see("momentum", momentum);
+    see("beta1", beta1);
+    see("beta2", beta2);
+    see("epsilon", epsilon);
+  }
+};
+
+class Optimizer {
+ public:
+  Optimizer(const OptimizerConfig& config, Parameters& parameters);
+
+  // One update from the parameters' gradients, each scaled by `gradient_scale`.
+  void step(float learning_rate, float gradient_scale);
+
+  std::uint64_t steps() const { return steps_; }
+  void set_steps(std::uint64_t steps) { steps_ = steps; }
+  // The moving averages, to be saved and restored.
+  std::vector<std::vector<float>>& state() { return state_; }
+  // What step() does, and what its state takes.
+  Work cost() const;
+  static std::size_t state_blocks(const OptimizerConfig& config);
+
+ private:
+  void step_range(std::size_t begin, std::size_t end, float learning_rate, float gradient_scale,
+                  float decay);
+
+  OptimizerConfig config_;
+  Parameters& parameters_;
+  std::vector<std::vector<float>> state_;
+  std::uint64_t steps_ = 0;
+};
+
+}  // namespace longspan

@@ -1,0 +1,33 @@
+// Learning-rate schedules: a linear warm-up to the peak, then constant, or down to the floor along
+// a line or half a cosine.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace longspan {
+
+struct ScheduleConfig {
+  std::string kind = "cosine";  // constant, linear, cosine
+  float peak = 1e-3F;
+  float floor = 1e-4F;
+  std::uint64_t warmup = 100;  // steps
+  std::uint64_t total = 2000;  // steps until the floor
+
+  bool operator==(const ScheduleConfig&) const = default;
+  template <class See>
+  void visit(See see) {
+    see("schedule", kind);
+    see("learning_rate", peak);
+    see("learning_rate_floor", floor);
+    see("warmup", warmup);
+    see("schedule_steps", total);
+  }
+};
+
+void check(const ScheduleConfig& config);
+
+// The rate of step `step`, counted from 0.
+float learning_rate(const ScheduleConfig& config, std::uint64_t step);
+
+}  // namespace longspan

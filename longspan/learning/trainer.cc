@@ -1,0 +1,53 @@
+#include "longspan/learning/trainer.h"
+
+#include <cmath>
+
+#include "longspan/base/error.h"
+#include "longspan/kernels/vector.h"
+
+namespace longspan {
+
+Trainer::Trainer(Model& model, const TrainConfig& config)
+    : model_(model),
+      config_(config),
+      rule_(make_rule(config.rule)),
+      optimizer_(config.optimizer, model.parameters()) {
+  check(config.schedule);
+  require(config.clip >= 0.0F, "[train] the gradient's largest norm is {}; need 0 (none) or more",
+          config.clip);
+}
+
+StepReport Trainer::step(std::span<const Batch> micro_batches) {
+  StepReport report;
+  std::size_t counted = 0;
+  for (const Batch& batch : micro_batches) {
+    counted += count_targets(batch.targets);
+    report.tokens += batch.batch * batch.length;
+  }
+  require(counted > 0, "[train] every target of the batch is ignored; need at least one");
+  const float scale = 1.0F / static_cast<float>(counted);
+  const auto gradients = model_.parameters().gradients();
+  fill({gradients.data(), 1, gradients.size()}, 0.0F);
+
+  const RandomKey key = derive(derive(config_.seed, "dropout"), steps());
+  double sum = 0.0;
+  for (std::size_t i = 0; i < micro_batches.size(); ++i) {
+    sum += rule_->accumulate(model_, micro_batches[i], derive(key, i), scale).loss;
+  }
+  report.loss = sum / static_cast<double>(counted);
+  report.learning_rate = learning_rate(config_.schedule, steps());
+  {
+    const Meter::Scope scope("clipping", Phase::kOptimizer);
+    report.gradient_norm = std::sqrt(sum_of_squares(gradients));
+  }
+  report.finite = std::isfinite(report.loss) && std::isfinite(report.gradient_norm);
+  if (report.finite) {
+    const bool clips = config_.clip > 0.0F && report.gradient_norm > config_.clip;
+    const double shrink = clips ? config_.clip / report.gradient_norm : 1.0;
+    optimizer_.step(report.learning_rate, static_cast<float>(shrink));
+  }
+  report.step = steps();
+  return report;
+}
+
+}  // namespace longspan
