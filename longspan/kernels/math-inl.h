@@ -24,6 +24,25 @@ HWY_INLINE V horner(V x, float c0, Cs... more) {
   return hn::MulAdd(horner(x, more...), x, hn::Set(D(), c0));
 }
 
+// x cut off at a bound; NaN stays NaN. The x86 minimum and maximum return their second operand if
+// one is NaN, Arm's are NaN then; Highway's scalar ones are not.
+HWY_INLINE V at_most(float bound, V x) {
+  const V b = hn::Set(D(), bound);
+#if HWY_TARGET == HWY_SCALAR
+  return hn::IfThenElse(hn::Gt(x, b), b, x);
+#else
+  return hn::Min(b, x);
+#endif
+}
+HWY_INLINE V at_least(float bound, V x) {
+  const V b = hn::Set(D(), bound);
+#if HWY_TARGET == HWY_SCALAR
+  return hn::IfThenElse(hn::Lt(x, b), b, x);
+#else
+  return hn::Max(b, x);
+#endif
+}
+
 // e^x, relative error below 1.5e-7. Below −86.6 the result is 0 (no denormals), above 88.72 it is
 // +∞, and NaN stays NaN.
 //   k = round(x/ln 2), r = x − k·ln 2, e^x = 2^(k−1)·2e^r; the exponent is k − 1 because k = 128
@@ -32,8 +51,7 @@ HWY_INLINE V exp_of(V x) {
   constexpr float kLow = -86.6F;
   const D d;
   const hn::RebindToSigned<D> di;
-  // Operands in this order: the x86 minimum and maximum return the second one if one is NaN.
-  const V clamped = hn::Max(hn::Set(d, kLow), hn::Min(hn::Set(d, 89.0F), x));
+  const V clamped = at_least(kLow, at_most(89.0F, x));
   const V magic = hn::Set(d, 12582912.0F);  // 1.5·2²³: the low bits of the sum are the integer
   const V shifted = hn::MulAdd(clamped, hn::Set(d, 1.44269504F), magic);
   const V k = hn::Sub(shifted, magic);
@@ -68,6 +86,19 @@ HWY_INLINE V tanh_of(V x) {
 HWY_INLINE V sigmoid_of(V x) {
   const V one = hn::Set(D(), 1.0F);
   return hn::Div(one, hn::Add(one, exp_of(hn::Neg(x))));
+}
+
+// σ(x) and σ'(x) = σ(x)·(1 − σ(x)) = t·σ(x)², t = e^−x, which keeps its digits where 1 − σ has
+// none.
+struct Logistic {
+  V value;
+  V slope;
+};
+HWY_INLINE Logistic logistic_of(V x) {
+  const V one = hn::Set(D(), 1.0F);
+  const V t = exp_of(at_most(80.0F, hn::Neg(x)));  // finite, and so is t·σ
+  const V s = hn::Div(one, hn::Add(one, t));
+  return {s, hn::Mul(hn::Mul(t, s), s)};
 }
 
 // The normal distribution.
