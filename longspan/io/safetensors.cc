@@ -319,7 +319,7 @@ void SafetensorsFile::verify_checksum() const {
   checksum.add(header.first(kChecksumPrefix.size()));
   checksum.add(std::as_bytes(std::span(kNoChecksum)));
   checksum.add(header.subspan(std::min(kChecksumPrefix.size() + checksum_.size(), header.size())));
-  std::vector<std::byte> piece(std::size_t{1} << 20U);
+  std::vector<std::byte> piece(std::min<std::uint64_t>(data_bytes_, std::uint64_t{1} << 20U));
   for (std::uint64_t done = 0; done < data_bytes_;) {
     const auto count =
         static_cast<std::size_t>(std::min<std::uint64_t>(piece.size(), data_bytes_ - done));

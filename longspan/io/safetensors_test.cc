@@ -64,7 +64,10 @@ TEST_F(SafetensorsTest, RoundTrip) {
     EXPECT_EQ(file.at(tensor.name).shape, tensor.shape);
     const std::vector<float> read = file.floats(tensor.name);
     ASSERT_EQ(read.size(), tensor.data.size());
-    EXPECT_EQ(std::memcmp(read.data(), tensor.data.data(), tensor.data.size_bytes()), 0);
+    for (std::size_t i = 0; i < read.size(); ++i) {  // bits, since -0 == 0
+      EXPECT_EQ(std::bit_cast<std::uint32_t>(read[i]),
+                std::bit_cast<std::uint32_t>(tensor.data[i]));
+    }
   }
   EXPECT_TRUE(file.has_checksum());
   file.verify_checksum();

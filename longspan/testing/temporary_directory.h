@@ -37,6 +37,8 @@ class TemporaryDirectory {
 };
 
 inline void write_bytes(const std::filesystem::path& path, std::string_view bytes) {
+  // Always a new file: ext4 waits for the disk when a truncated one is closed.
+  std::filesystem::remove(path);
   std::ofstream(path, std::ios::binary) << bytes;
 }
 
