@@ -77,7 +77,7 @@ class Attention {
   virtual AttentionCost cost(const AttentionShape& shape) const = 0;
 
   // y = mechanism(q, k, v). `saved` holds cost().saved floats, or is empty when no backward
-  // follows.
+  // follows; the scratch is the same either way.
   void forward(const AttentionInputs& in, Heads y, std::span<float> saved, Arena& arena) const;
 
   // Sets grad.q, grad.k and grad.v to ∂L/∂q, ∂L/∂k and ∂L/∂v given dy = ∂L/∂y; adds to grad.bias.
@@ -88,6 +88,8 @@ class Attention {
   void check(const AttentionShape& shape) const;
 
  private:
+  // What else the mechanism refuses, its memory for instance.
+  virtual void check_more(const AttentionShape& /*shape*/) const {}
   virtual void run_forward(const AttentionInputs& in, Heads y, std::span<float> saved,
                            Arena& arena) const = 0;
   virtual void run_backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
@@ -99,5 +101,9 @@ AttentionShape shape_of(const AttentionInputs& in);
 
 // Queries × keys that are visible by causality and length, summed over the batch, for one head.
 std::uint64_t visible_pairs(const AttentionShape& shape);
+// Queries × tiles of `tile` keys in which the query sees at least one; visible_pairs has tile = 1.
+std::uint64_t visible_tiles(const AttentionShape& shape, std::size_t tile);
+// Keys that are not padding, summed over the batch.
+std::uint64_t real_keys(const AttentionShape& shape);
 
 }  // namespace longspan

@@ -1,0 +1,156 @@
+#include "longspan/attention/attention.h"
+
+#include <algorithm>
+
+#include "longspan/base/error.h"
+
+namespace longspan {
+
+namespace {
+
+// Σ_{t=1}^{x} ⌈min(t, length)/tile⌉, 0 for x ≤ 0: the queries of a causal sequence, one by one.
+std::uint64_t causal_tiles(std::int64_t x, std::uint64_t length, std::uint64_t tile) {
+  if (x <= 0) return 0;
+  const auto queries = static_cast<std::uint64_t>(x);
+  const std::uint64_t rising = std::min(queries, length);
+  const std::uint64_t whole = rising / tile;
+  return tile * whole * (whole + 1) / 2 + (rising % tile) * (whole + 1) +
+         (queries - rising) * ((length + tile - 1) / tile);
+}
+
+void check_sizes(std::string_view who, const AttentionShape& s) {
+  require(s.batch > 0 && s.heads > 0 && s.kv_heads > 0,
+          "[{}] batch {}, {} heads and {} key heads; need at least one of each", who, s.batch,
+          s.heads, s.kv_heads);
+  require(s.heads % s.kv_heads == 0, "[{}] {} heads over {} key heads; need a divisor", who,
+          s.heads, s.kv_heads);
+  require(s.m > 0 && s.n > 0, "[{}] {} queries and {} keys; need at least one of each", who, s.m,
+          s.n);
+  require(s.d > 0 && s.e > 0, "[{}] keys are {} wide and values {}; need at least 1", who, s.d,
+          s.e);
+  require(s.key_lengths.empty() || s.key_lengths.size() == s.batch,
+          "[{}] {} key lengths for a batch of {}", who, s.key_lengths.size(), s.batch);
+  for (const std::int32_t length : s.key_lengths) {
+    require(length >= 0 && static_cast<std::size_t>(length) <= s.n,
+            "[{}] a key length is {}; need 0 to {}", who, length, s.n);
+  }
+}
+
+void check_abilities(std::string_view who, const Abilities& a, const AttentionShape& s) {
+  require(a.causal || !s.causal, "[{}] cannot be causal", who);
+  require(a.cross || s.m == s.n, "[{}] {} queries and {} keys; it needs equal lengths", who, s.m,
+          s.n);
+  require(a.key_lengths || s.key_lengths.empty(), "[{}] cannot mask padding by key lengths", who);
+  require(a.bias || !s.bias, "[{}] cannot add a bias to its scores", who);
+  require(a.dropout || !s.dropout, "[{}] cannot drop attention weights", who);
+  require(a.grouped_heads || s.heads == s.kv_heads,
+          "[{}] {} heads over {} key heads; it needs as many key heads", who, s.heads, s.kv_heads);
+}
+
+template <class A, class B>
+void check_same(std::string_view who, std::string_view what, const A& a, std::string_view like,
+                const B& b) {
+  require(a.batch == b.batch && a.heads == b.heads && a.n == b.n && a.d == b.d,
+          "[{}] {} is [{}, {}, {}, {}]; {} is [{}, {}, {}, {}]", who, what, a.batch, a.heads, a.n,
+          a.d, like, b.batch, b.heads, b.n, b.d);
+}
+
+void check_inputs(std::string_view who, const Abilities& able, const AttentionInputs& in) {
+  const AttentionShape s = shape_of(in);
+  check_sizes(who, s);
+  require(in.k.batch == s.batch && in.v.batch == s.batch,
+          "[{}] batches of {} queries, {} keys and {} values; need equal ones", who, s.batch,
+          in.k.batch, in.v.batch);
+  require(in.k.d == s.d, "[{}] keys are {} wide; queries are {}", who, in.k.d, s.d);
+  require(in.v.n == s.n, "[{}] {} values for {} keys", who, in.v.n, s.n);
+  require(in.v.heads == s.kv_heads, "[{}] {} heads of values for {} of keys", who, in.v.heads,
+          s.kv_heads);
+  require(in.dropout.rate >= 0.0F && in.dropout.rate < 1.0F,
+          "[{}] dropout rate is {}; need 0 ≤ rate < 1", who, in.dropout.rate);
+  check_abilities(who, able, s);
+  require(able.boolean_mask || !in.mask.visible, "[{}] cannot apply a boolean mask", who);
+}
+
+}  // namespace
+
+AttentionShape shape_of(const AttentionInputs& in) {
+  AttentionShape s;
+  s.batch = in.q.batch;
+  s.heads = in.q.heads;
+  s.kv_heads = in.k.heads;
+  s.m = in.q.n;
+  s.n = in.k.n;
+  s.d = in.q.d;
+  s.e = in.v.d;
+  s.causal = in.mask.causal;
+  s.key_lengths = in.mask.key_lengths;
+  s.bias = static_cast<bool>(in.mask.bias);
+  s.dropout = in.dropout.active();
+  return s;
+}
+
+std::uint64_t visible_tiles(const AttentionShape& s, std::size_t tile) {
+  std::uint64_t total = 0;
+  for (std::size_t b = 0; b < s.batch; ++b) {
+    const std::uint64_t length =
+        s.key_lengths.empty() ? s.n : static_cast<std::uint64_t>(s.key_lengths[b]);
+    if (!s.causal) {
+      total += s.m * ((length + tile - 1) / tile);
+      continue;
+    }
+    const auto n = static_cast<std::int64_t>(s.n);
+    total += causal_tiles(n, length, tile) -
+             causal_tiles(n - static_cast<std::int64_t>(s.m), length, tile);
+  }
+  return total;
+}
+
+std::uint64_t visible_pairs(const AttentionShape& shape) { return visible_tiles(shape, 1); }
+
+std::uint64_t real_keys(const AttentionShape& s) {
+  if (s.key_lengths.empty()) return std::uint64_t{s.batch} * s.n;
+  std::uint64_t total = 0;
+  for (const std::int32_t length : s.key_lengths) total += static_cast<std::uint64_t>(length);
+  return total;
+}
+
+void Attention::check(const AttentionShape& shape) const {
+  check_sizes(name(), shape);
+  check_abilities(name(), abilities(), shape);
+  check_more(shape);
+}
+
+void Attention::forward(const AttentionInputs& in, Heads y, std::span<float> saved,
+                        Arena& arena) const {
+  check_inputs(name(), abilities(), in);
+  const AttentionShape s = shape_of(in);
+  require(y.batch == s.batch && y.heads == s.heads && y.n == s.m && y.d == s.e,
+          "[{}] the output is [{}, {}, {}, {}]; need [{}, {}, {}, {}]", name(), y.batch, y.heads,
+          y.n, y.d, s.batch, s.heads, s.m, s.e);
+  require(saved.empty() || saved.size() == cost(s).saved, "[{}] saves {} floats; {} are given",
+          name(), cost(s).saved, saved.size());
+  const Arena::Frame frame(arena);
+  run_forward(in, y, saved, arena);
+}
+
+void Attention::backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
+                         std::span<const float> saved, const AttentionGradients& grad,
+                         Arena& arena) const {
+  check_inputs(name(), abilities(), in);
+  const AttentionShape s = shape_of(in);
+  require(y.batch == s.batch && y.heads == s.heads && y.n == s.m && y.d == s.e,
+          "[{}] the output is [{}, {}, {}, {}]; need [{}, {}, {}, {}]", name(), y.batch, y.heads,
+          y.n, y.d, s.batch, s.heads, s.m, s.e);
+  check_same(name(), "dy", dy, "y", y);
+  check_same(name(), "dq", grad.q, "q", in.q);
+  check_same(name(), "dk", grad.k, "k", in.k);
+  check_same(name(), "dv", grad.v, "v", in.v);
+  require(!grad.bias || in.mask.bias, "[{}] a gradient of the bias is asked for; there is no bias",
+          name());
+  require(saved.size() == cost(s).saved, "[{}] saves {} floats; {} are given", name(),
+          cost(s).saved, saved.size());
+  const Arena::Frame frame(arena);
+  run_backward(in, y, dy, saved, grad, arena);
+}
+
+}  // namespace longspan

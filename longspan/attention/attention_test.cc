@@ -1,0 +1,134 @@
+#include "longspan/attention/attention.h"
+
+#include <gtest/gtest.h>
+
+#include "longspan/attention/registry.h"
+#include "longspan/base/error.h"
+#include "longspan/testing/check_attention.h"
+
+namespace longspan {
+namespace {
+
+class EveryMechanism : public ::testing::TestWithParam<Mechanism> {};
+
+TEST_P(EveryMechanism, PassesTheCommonChecks) { testing::check_attention(*GetParam().make("")); }
+
+TEST_P(EveryMechanism, IsDescribed) {
+  EXPECT_FALSE(GetParam().kind.empty());
+  EXPECT_FALSE(GetParam().complexity.empty());
+  EXPECT_FALSE(GetParam().summary.empty());
+  EXPECT_EQ(make_attention(GetParam().name)->name(), GetParam().name);
+}
+
+INSTANTIATE_TEST_SUITE_P(Registry, EveryMechanism,
+                         ::testing::ValuesIn(mechanisms().begin(), mechanisms().end()),
+                         [](const auto& param) { return std::string(param.param.name); });
+
+// The text of the Error that `body` throws.
+template <class Body>
+std::string error_of(Body body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Registry, SuggestsTheNearestName) {
+  EXPECT_EQ(error_of([] { make_attention("flsh"); }).substr(0, 64),
+            "[attention] unknown mechanism 'flsh'; did you mean 'flash'? Know");
+  EXPECT_EQ(error_of([] { make_attention("flash:blok=3"); }),
+            "[flash] unknown option 'blok'; it has none");
+}
+
+TEST(VisiblePairs, AgreesWithCounting) {
+  const std::vector<std::int32_t> lengths = {5, 0, 9};
+  for (const std::size_t m : {1U, 4U, 9U, 13U}) {
+    for (const std::size_t tile : {1U, 3U, 64U}) {
+      for (const bool causal : {false, true}) {
+        AttentionShape s{
+            .batch = 3, .m = m, .n = 9, .d = 1, .e = 1, .causal = causal, .key_lengths = lengths};
+        Mask mask{.causal = causal, .key_lengths = lengths};
+        std::uint64_t tiles = 0;
+        for (std::size_t b = 0; b < 3; ++b) {
+          for (std::size_t i = 0; i < m; ++i) {
+            tiles += (visible_end(mask, b, i, m, 9) + tile - 1) / tile;
+          }
+        }
+        EXPECT_EQ(visible_tiles(s, tile), tiles) << m << " " << tile << " " << causal;
+        EXPECT_EQ(real_keys(s), 14U);
+      }
+    }
+  }
+}
+
+// A mechanism that can do nothing, to hear it refuse.
+class Unable final : public Attention {
+ public:
+  std::string_view name() const override { return "unable"; }
+  Abilities abilities() const override { return {}; }
+  AttentionCost cost(const AttentionShape& /*shape*/) const override { return {}; }
+
+ private:
+  void run_forward(const AttentionInputs& /*in*/, Heads /*y*/, std::span<float> /*saved*/,
+                   Arena& /*arena*/) const override {}
+  void run_backward(const AttentionInputs& /*in*/, ConstHeads /*y*/, ConstHeads /*dy*/,
+                    std::span<const float> /*saved*/, const AttentionGradients& /*grad*/,
+                    Arena& /*arena*/) const override {}
+};
+
+TEST(Attention, RefusesWhatItCannotDo) {
+  const Unable unable;
+  const std::vector<std::int32_t> lengths = {3};
+  AttentionShape s{.m = 4, .n = 4, .d = 2, .e = 2};
+  EXPECT_EQ(error_of([&] { unable.check(s); }), "no error");
+  auto with = [&](auto change) {
+    AttentionShape changed = s;
+    change(changed);
+    return error_of([&] { unable.check(changed); });
+  };
+  EXPECT_EQ(with([](auto& x) { x.causal = true; }), "[unable] cannot be causal");
+  EXPECT_EQ(with([](auto& x) { x.n = 5; }),
+            "[unable] 4 queries and 5 keys; it needs equal lengths");
+  EXPECT_EQ(with([&](auto& x) { x.key_lengths = lengths; }),
+            "[unable] cannot mask padding by key lengths");
+  EXPECT_EQ(with([](auto& x) { x.bias = true; }), "[unable] cannot add a bias to its scores");
+  EXPECT_EQ(with([](auto& x) { x.dropout = true; }), "[unable] cannot drop attention weights");
+  EXPECT_EQ(with([](auto& x) { x.heads = 2; }),
+            "[unable] 2 heads over 1 key heads; it needs as many key heads");
+}
+
+TEST(Attention, NamesWhatDoesNotFit) {
+  const auto flash = make_attention("flash");
+  auto run = [&](auto change) {
+    testing::AttentionProblem p(
+        {.batch = 2, .heads = 2, .kv_heads = 2, .m = 3, .n = 4, .d = 5, .e = 6});
+    std::vector<float> y(p.dy.size());
+    AttentionInputs in = p.inputs();
+    Heads out(y.data(), 2, 2, 3, 6);
+    change(in, out);
+    Arena arena(flash->cost(p.shape()).forward_scratch);
+    return error_of([&] { flash->forward(in, out, {}, arena); });
+  };
+  const std::vector<std::int32_t> long_lengths = {4, 5};
+  const std::vector<std::int32_t> one_length = {4};
+  EXPECT_EQ(run([](auto&, auto&) {}), "no error");
+  EXPECT_EQ(run([](auto& in, auto&) { in.k.d = 4; }), "[flash] keys are 4 wide; queries are 5");
+  EXPECT_EQ(run([](auto& in, auto&) { in.v.n = 3; }), "[flash] 3 values for 4 keys");
+  EXPECT_EQ(run([](auto& in, auto&) { in.q.heads = 3; }),
+            "[flash] 3 heads over 2 key heads; need a divisor");
+  EXPECT_EQ(run([](auto& in, auto&) { in.q.n = 0; }),
+            "[flash] 0 queries and 4 keys; need at least one of each");
+  EXPECT_EQ(run([](auto&, auto& y) { y.d = 5; }),
+            "[flash] the output is [2, 2, 3, 5]; need [2, 2, 3, 6]");
+  EXPECT_EQ(run([&](auto& in, auto&) { in.mask.key_lengths = long_lengths; }),
+            "[flash] a key length is 5; need 0 to 4");
+  EXPECT_EQ(run([&](auto& in, auto&) { in.mask.key_lengths = one_length; }),
+            "[flash] 1 key lengths for a batch of 2");
+  EXPECT_EQ(run([](auto& in, auto&) { in.dropout.rate = 1.0F; }),
+            "[flash] dropout rate is 1; need 0 ≤ rate < 1");
+}
+
+}  // namespace
+}  // namespace longspan

@@ -1,0 +1,45 @@
+#include "longspan/attention/registry.h"
+
+#include <array>
+#include <vector>
+
+#include "longspan/attention/flash.h"
+#include "longspan/attention/full.h"
+#include "longspan/base/config.h"
+
+namespace longspan {
+
+namespace {
+
+template <class Kind, class Config>
+std::unique_ptr<Attention> make(std::string_view options) {
+  Config config;
+  parse_options(Kind::kName, options, config);
+  return std::make_unique<Kind>(config);
+}
+
+constexpr std::array kMechanisms = {
+    Mechanism{FullAttention::kName, "exact", "O(n²)",
+              "softmax(q·kᵀ/√d)·v with the matrix in memory", &make<FullAttention, FullConfig>},
+    Mechanism{FlashAttention::kName, "exact", "O(n²)",
+              "the same by tiles, O(n) memory, recomputed in backward",
+              &make<FlashAttention, FlashConfig>},
+};
+
+}  // namespace
+
+std::span<const Mechanism> mechanisms() { return kMechanisms; }
+
+std::unique_ptr<Attention> make_attention(std::string_view specification) {
+  const std::size_t colon = std::min(specification.find(':'), specification.size());
+  const std::string_view name = specification.substr(0, colon);
+  const std::string_view options = specification.substr(std::min(colon + 1, specification.size()));
+  std::vector<std::string_view> known;
+  for (const Mechanism& mechanism : mechanisms()) {
+    if (mechanism.name == name) return mechanism.make(options);
+    known.push_back(mechanism.name);
+  }
+  throw_unknown("attention", "mechanism", name, known);
+}
+
+}  // namespace longspan

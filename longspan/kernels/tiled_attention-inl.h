@@ -1,0 +1,196 @@
+// What the forward and backward tiles share: packing, masks and dropout. Scores are kept as
+// Sᵀ[key][query] with kPitch floats between keys.
+
+#if defined(LONGSPAN_KERNELS_TILED_ATTENTION_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef LONGSPAN_KERNELS_TILED_ATTENTION_INL_H_
+#undef LONGSPAN_KERNELS_TILED_ATTENTION_INL_H_
+#else
+#define LONGSPAN_KERNELS_TILED_ATTENTION_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "longspan/kernels/tile_gemm-inl.h"
+#include "longspan/kernels/tiled_attention.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace longspan::HWY_NAMESPACE {
+
+inline constexpr std::size_t kPitch = tile_pitch(kQueryBlock);
+inline constexpr float kLog2E = 1.44269504F;
+inline constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+
+// The queries [query, query + lanes) against the keys [key, key + keys).
+struct Tile {
+  std::size_t query;
+  std::size_t lanes;
+  std::size_t key;
+  std::size_t keys;
+};
+
+// Rows [first, first + count) of x where a product can use them: x itself if its rows are dense,
+// else a copy. Rows that are a power of two apart would all fall into the same sets of the cache.
+inline Left dense_rows(ConstMatrix x, std::size_t first, std::size_t count, float* copy) {
+  if (x.stride == x.cols) return {x.row_data(first), x.stride};
+  const std::size_t stride = tile_pitch(x.cols);
+  for (std::size_t i = 0; i < count; ++i) {
+    std::memcpy(copy + i * stride, x.row_data(first + i), x.cols * sizeof(float));
+  }
+  return {copy, stride};
+}
+
+// xᵀ, scaled, with queries in the lanes; lanes up to the next multiple of kTileUnit are zeros.
+inline void pack_queries(ConstMatrix x, const Tile& t, float scale, float* to) {
+  transpose<false>(x.row_data(t.query), x.stride, t.lanes, x.cols, scale, to, kPitch);
+  const std::size_t width = tile_width(t.lanes);
+  for (std::size_t c = 0; c < x.cols && t.lanes < width; ++c) {
+    std::fill(to + c * kPitch + t.lanes, to + c * kPitch + width, 0.0F);
+  }
+}
+
+// How many of the tile's keys query lane `i` sees.
+inline std::size_t seen(const TiledHead& head, const Tile& t, std::size_t lane) {
+  const std::size_t end = head.end(t.query + lane);
+  return end <= t.key ? 0 : std::min(end - t.key, t.keys);
+}
+
+inline void count_tile(const TiledHead& head, const Tile& t, std::size_t first, std::size_t last,
+                       TileCounts& counts) {
+  for (std::size_t lane = first; lane < std::min(last, t.lanes); ++lane) {
+    const std::size_t pairs = seen(head, t, lane);
+    counts.pairs += pairs;
+    counts.query_tiles += pairs > 0 ? 1 : 0;
+  }
+}
+
+// S = −∞ where query lane ≥ `column` must not look, for the first `rows` keys.
+template <int kVectors>
+HWY_INLINE void hide_future(const TiledHead& head, const Tile& t, std::size_t rows,
+                            std::size_t column, float* s) {
+  const DF d;
+  const hn::RebindToSigned<DF> di;
+  const VF hidden = hn::Set(d, kMinusInfinity);
+  // Lane sees keys below lane + offset.
+  const auto offset = static_cast<std::int64_t>(t.query + 1 + head.k.rows) -
+                      static_cast<std::int64_t>(head.q.rows) - static_cast<std::int64_t>(t.key);
+  for (int v = 0; v < kVectors; ++v) {
+    const std::size_t lane = column + static_cast<std::size_t>(v) * kVectorLanes;
+    const auto end =
+        hn::Iota(di, static_cast<std::int32_t>(offset + static_cast<std::int64_t>(lane)));
+    for (std::size_t j = seen(head, t, column); j < rows; ++j) {
+      const auto sees = hn::Lt(hn::Set(di, static_cast<std::int32_t>(j)), end);
+      float* p = s + j * kPitch + lane;
+      hn::StoreU(hn::IfThenElse(hn::RebindMask(d, sees), hn::LoadU(d, p), hidden), d, p);
+    }
+  }
+}
+
+inline void hide_invisible(const TiledHead& head, const Tile& t, std::size_t rows,
+                           std::size_t first, std::size_t last, float* s) {
+  for (std::size_t lane = first; lane < std::min(last, t.lanes); ++lane) {
+    const std::uint8_t* visible = head.visible + (t.query + lane) * head.visible_stride + t.key;
+    if (std::memchr(visible, 0, rows) == nullptr) continue;
+    for (std::size_t j = 0; j < rows; ++j) {
+      if (visible[j] == 0) s[j * kPitch + lane] = kMinusInfinity;
+    }
+  }
+}
+
+// Bias and masks on the scores of a group of lanes.
+template <int kVectors>
+HWY_INLINE void mask_scores(const TiledHead& head, const Tile& t, std::size_t rows,
+                            std::size_t column, float* s) {
+  const std::size_t last = column + kVectors * kVectorLanes;
+  if (head.bias != nullptr && column < t.lanes) {
+    transpose<true>(head.bias + (t.query + column) * head.bias_stride + t.key, head.bias_stride,
+                    std::min(last, t.lanes) - column, rows, kLog2E, s + column, kPitch);
+  }
+  if (head.visible != nullptr) hide_invisible(head, t, rows, column, last, s);
+  if (head.causal && seen(head, t, column) < rows) {
+    hide_future<kVectors>(head, t, rows, column, s);
+  }
+}
+
+// The keys of the tile that a group of lanes sees: those of its last query.
+template <int kVectors>
+HWY_INLINE std::size_t group_keys(const TiledHead& head, const Tile& t, std::size_t column) {
+  const std::size_t last = std::min(column + kVectors * kVectorLanes, t.lanes);
+  return last <= column ? 0 : seen(head, t, last - 1);
+}
+
+using DU = hn::RebindToUnsigned<DF>;
+using VU = hn::Vec<DU>;
+
+// High and low halves of x·m.
+HWY_INLINE void multiply_wide(VU x, VU m, VU& high, VU& low) {
+  const DU d;
+#if HWY_TARGET == HWY_SCALAR
+  const std::uint64_t product = std::uint64_t{hn::GetLane(x)} * hn::GetLane(m);
+  low = hn::Set(d, static_cast<std::uint32_t>(product));
+  high = hn::Set(d, static_cast<std::uint32_t>(product >> 32U));
+#else
+  const hn::RepartitionToWide<DU> dw;
+  const auto even = hn::MulEven(x, m);
+  const auto odd = hn::MulEven(hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(dw, x))), m);
+  low = hn::Mul(x, m);
+  high = hn::OddEven(hn::BitCast(d, odd), hn::BitCast(d, hn::ShiftRight<32>(even)));
+#endif
+}
+
+// philox(key, c) of base/random.h, one block per lane.
+HWY_INLINE void philox_lanes(RandomKey key, VU& c0, VU& c1, VU& c2, VU& c3) {
+  const DU d;
+  const VU m0 = hn::Set(d, kPhiloxMultiplier0);
+  const VU m1 = hn::Set(d, kPhiloxMultiplier1);
+  auto k0 = static_cast<std::uint32_t>(key);
+  auto k1 = static_cast<std::uint32_t>(key >> 32U);
+  for (int round = 0; round < kPhiloxRounds; ++round) {
+    VU high0, low0, high1, low1;
+    multiply_wide(c0, m0, high0, low0);
+    multiply_wide(c2, m1, high1, low1);
+    c0 = hn::Xor(hn::Xor(high1, c1), hn::Set(d, k0));
+    c1 = low1;
+    c2 = hn::Xor(hn::Xor(high0, c3), hn::Set(d, k1));
+    c3 = low0;
+    k0 += kPhiloxWeyl0;
+    k1 += kPhiloxWeyl1;
+  }
+}
+
+// Calls use(offset, factor) for each vector of the first `rows` keys of a group of lanes, where the
+// dropout factor belongs to element `offset` of the scores.
+template <int kVectors, class Use>
+HWY_INLINE void for_each_dropout(const TiledHead& head, const Tile& t, std::size_t rows,
+                                 std::size_t column, Use use) {
+  const DF d;
+  const DU du;
+  const VU threshold = hn::Set(du, head.dropout.threshold());
+  const VF scale = hn::Set(d, head.dropout.scale());
+  for (int v = 0; v < kVectors; ++v) {
+    const std::size_t lane = column + static_cast<std::size_t>(v) * kVectorLanes;
+    const VU query = hn::Iota(du, static_cast<std::uint32_t>(t.query + lane));
+    for (std::size_t j = 0; j < rows; j += 4) {
+      VU c0 = query;
+      VU c1 = hn::Set(du, static_cast<std::uint32_t>((t.key + j) / 4));
+      VU c2 = hn::Set(du, head.plane);
+      VU c3 = hn::Zero(du);
+      philox_lanes(head.dropout.key, c0, c1, c2, c3);
+      auto put = [&](std::size_t row, VU bits) HWY_ATTR {
+        if (row >= rows) return;
+        const auto dropped = hn::RebindMask(d, hn::Lt(bits, threshold));
+        use(row * kPitch + lane, hn::IfThenZeroElse(dropped, scale));
+      };
+      put(j, c0);
+      put(j + 1, c1);
+      put(j + 2, c2);
+      put(j + 3, c3);
+    }
+  }
+}
+
+}  // namespace longspan::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // LONGSPAN_KERNELS_TILED_ATTENTION_INL_H_
