@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "longspan/base/error.h"
@@ -45,7 +46,10 @@ void parse_options(std::string_view who, std::string_view options, Config& confi
       if constexpr (std::same_as<Field, bool>) {
         field = parse_switch(who, key, text);
       } else if constexpr (std::integral<Field>) {
-        field = static_cast<Field>(parse_integer(who, key, text));
+        const std::int64_t value = parse_integer(who, key, text);
+        require(std::in_range<Field>(value), "[{}] {} is '{}'; need a whole number {}", who, key,
+                text, value < 0 ? "of 0 or more" : "that is smaller");
+        field = static_cast<Field>(value);
       } else if constexpr (std::floating_point<Field>) {
         field = static_cast<Field>(parse_number(who, key, text));
       } else {
