@@ -1,0 +1,110 @@
+#include "longspan/base/meter.h"
+
+#include <gtest/gtest.h>
+
+#include "longspan/base/cost.h"
+
+namespace longspan {
+namespace {
+
+TEST(Meter, OffCountsNothing) {
+  EXPECT_FALSE(Meter::on());
+  Meter::matmul(2, 3, 4);
+  Meter::flops(Kind::kAdd, 5, 6);
+  const Meter::Scope scope("layer", Phase::kForward);
+  Meter::matmul(2, 3, 4);
+  Meter meter;
+  EXPECT_TRUE(meter.entries().empty());
+  EXPECT_EQ(meter.at("layer", Phase::kForward), Work{});
+}
+
+TEST(Meter, FilesByLayerAndPhase) {
+  Meter meter;
+  const Meter::Use use(meter);
+  EXPECT_TRUE(Meter::on());
+  Meter::flops(Kind::kAdd, 1, 8);  // outside every scope
+  {
+    const Meter::Scope outer("outer", Phase::kForward);
+    Meter::matmul(2, 3, 4, 5);
+    {
+      const Meter::Scope inner("inner", Phase::kBackward);
+      Meter::flops(Kind::kSoftmax, 7, 16);
+    }
+    Meter::flops(Kind::kSoftmax, 11, 16);  // the outer scope is current again
+  }
+  {
+    const Meter::Scope again("outer", Phase::kForward);
+    Meter::flops(Kind::kSoftmax, 100, 0);
+  }
+  const Work outer = meter.at("outer", Phase::kForward);
+  EXPECT_EQ(outer.maccs, 120U);
+  EXPECT_EQ(outer[Kind::kSoftmax], 111U);
+  EXPECT_EQ(outer.other_flops(), 111U);
+  EXPECT_EQ(outer.flops(), 351U);
+  EXPECT_EQ(outer.bytes[static_cast<std::size_t>(Kind::kMatmul)], 5U * 4 * (2 * 4 + 4 * 3 + 2 * 3));
+  EXPECT_EQ(outer.total_bytes(), 5U * 4 * 26 + 16);
+  EXPECT_EQ(meter.at("inner", Phase::kBackward)[Kind::kSoftmax], 7U);
+  EXPECT_EQ(meter.at("inner", Phase::kForward), Work{});
+  EXPECT_EQ(meter.at("", Phase::kForward)[Kind::kAdd], 1U);
+  EXPECT_EQ(meter.total(Phase::kForward).other_flops(), 112U);
+  EXPECT_EQ(meter.total(Phase::kBackward).flops(), 7U);
+}
+
+TEST(Meter, UsesNest) {
+  Meter first;
+  Meter second;
+  {
+    const Meter::Use use(first);
+    const Meter::Scope scope("layer", Phase::kForward);
+    {
+      const Meter::Use inner(second);
+      const Meter::Scope own("other", Phase::kForward);
+      Meter::matmul(1, 1, 1);
+    }
+    Meter::matmul(1, 1, 2);
+  }
+  EXPECT_FALSE(Meter::on());
+  EXPECT_EQ(first.at("layer", Phase::kForward).maccs, 2U);
+  EXPECT_EQ(second.at("other", Phase::kForward).maccs, 1U);
+  EXPECT_EQ(second.total(Phase::kForward).maccs, 1U);
+}
+
+TEST(Meter, ClearForgets) {
+  Meter meter;
+  const Meter::Use use(meter);
+  {
+    const Meter::Scope scope("layer", Phase::kUpdate);
+    Meter::matmul(1, 2, 3);
+  }
+  meter.clear();
+  EXPECT_EQ(meter.at("layer", Phase::kUpdate), Work{});
+  Meter::matmul(1, 2, 3);
+  EXPECT_EQ(meter.at("", Phase::kForward).maccs, 6U);
+}
+
+TEST(Work, AddsAndScales) {
+  const Work a = maccs(3) + flops(Kind::kNorm, 5);
+  const Work b = 4 * a;
+  EXPECT_EQ(b.maccs, 12U);
+  EXPECT_EQ(b[Kind::kNorm], 20U);
+  EXPECT_EQ(b.flops(), 44U);
+  EXPECT_TRUE(same_arithmetic(a + a, 2 * a));
+  EXPECT_FALSE(same_arithmetic(a, b));
+  EXPECT_FALSE(same_arithmetic(flops(Kind::kNorm, 5), flops(Kind::kAdd, 5))) << "kinds count";
+  Work moved = a;
+  moved.bytes[0] = 17;
+  EXPECT_TRUE(same_arithmetic(a, moved)) << "bytes are measured, not predicted";
+}
+
+TEST(Meter, NamesAreDistinct) {
+  EXPECT_EQ(name_of(Phase::kForward), "forward");
+  EXPECT_EQ(name_of(Phase::kOptimizer), "optimizer");
+  for (std::size_t a = 0; a < kKinds; ++a) {
+    for (std::size_t b = 0; b < a; ++b) {
+      EXPECT_NE(name_of(static_cast<Kind>(a)), name_of(static_cast<Kind>(b)));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace longspan

@@ -1,0 +1,78 @@
+#include "longspan/base/parallel.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+namespace longspan {
+namespace {
+
+class Parallel : public ::testing::TestWithParam<int> {
+ protected:
+  Parallel() : usual_(thread_count()) { set_thread_count(GetParam()); }
+  ~Parallel() override { set_thread_count(usual_); }
+  int usual_;
+};
+
+TEST_P(Parallel, EveryTaskRunsOnce) {
+  EXPECT_EQ(thread_count(), GetParam());
+  for (const std::size_t tasks : {0, 1, 2, 7, 1000}) {
+    std::vector<std::atomic<int>> runs(tasks);
+    std::atomic<std::size_t> largest_worker = 0;
+    parallel_for(tasks, [&](std::size_t task, std::size_t worker) {
+      ++runs[task];
+      if (worker > largest_worker) largest_worker = worker;
+    });
+    for (const auto& r : runs) EXPECT_EQ(r, 1);
+    EXPECT_LT(largest_worker, static_cast<std::size_t>(GetParam()));
+  }
+}
+
+TEST_P(Parallel, RangesCoverExactly) {
+  for (const std::size_t n : {0, 1, 15, 16, 17, 100}) {
+    std::vector<std::atomic<int>> seen(n);
+    parallel_ranges(n, 16, [&](std::size_t begin, std::size_t end) {
+      EXPECT_EQ(begin % 16, 0U);
+      EXPECT_LE(end - begin, 16U);
+      for (std::size_t i = begin; i < end; ++i) ++seen[i];
+    });
+    for (const auto& s : seen) EXPECT_EQ(s, 1);
+  }
+}
+
+TEST_P(Parallel, NestedTasksStayOnTheirThread) {
+  std::vector<std::atomic<int>> runs(12);
+  parallel_for(3, [&](std::size_t outer, std::size_t worker) {
+    parallel_for(4, [&](std::size_t inner, std::size_t own) {
+      EXPECT_EQ(own, worker) << "the worker names the same scratch";
+      ++runs[outer * 4 + inner];
+    });
+  });
+  for (const auto& r : runs) EXPECT_EQ(r, 1);
+}
+
+// Sums over fixed pieces, added in order: the same bits for any number of threads.
+float sum_in_pieces() {
+  std::vector<float> part(63);
+  parallel_ranges(1000, 16, [&](std::size_t begin, std::size_t end) {
+    float sum = 0.0F;
+    for (std::size_t i = begin; i < end; ++i) sum += 1.0F / static_cast<float>(i + 1);
+    part[begin / 16] = sum;
+  });
+  float total = 0.0F;
+  for (const float p : part) total += p;
+  return total;
+}
+
+TEST_P(Parallel, PartitionDoesNotDependOnThreads) {
+  const float here = sum_in_pieces();
+  set_thread_count(1);
+  EXPECT_EQ(here, sum_in_pieces());
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, Parallel, ::testing::Values(1, 2, 3, 8));
+
+}  // namespace
+}  // namespace longspan
