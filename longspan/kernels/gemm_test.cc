@@ -15,6 +15,7 @@
 namespace longspan {
 namespace {
 
+using testing::for_each_target;
 using testing::for_each_thread_count;
 using testing::GuardedMatrix;
 
@@ -57,20 +58,25 @@ void check(const Case& s, const GemmOptions& o) {
 }
 
 TEST(Gemm, EqualsTheSumOfProductsForEveryTransposition) {
-  for (const Case& s : {Case{1, 1, 1},
-                        {1, 17, 5},
-                        {7, 1, 13},
-                        {17, 9, 33},
-                        {61, 67, 31},
-                        {5, 3, 1000},
-                        {130, 150, 140}}) {
-    for (const bool ta : {false, true}) {
-      for (const bool tb : {false, true}) {
-        check(s, {.transpose_a = ta, .transpose_b = tb});
-        check(s, {.transpose_a = ta, .transpose_b = tb, .accumulate = true, .alpha = -0.5F});
+  for_each_target([] {
+    for (const Case& s : {Case{1, 1, 1},
+                          {1, 17, 5},
+                          {7, 1, 13},
+                          {17, 9, 33},
+                          {61, 67, 31},
+                          {5, 3, 1000},
+                          {6, 12, 300},
+                          {13, 64, 257},
+                          {9, 300, 20},
+                          {130, 150, 140}}) {
+      for (const bool ta : {false, true}) {
+        for (const bool tb : {false, true}) {
+          check(s, {.transpose_a = ta, .transpose_b = tb});
+          check(s, {.transpose_a = ta, .transpose_b = tb, .accumulate = true, .alpha = -0.5F});
+        }
       }
     }
-  }
+  });
 }
 
 TEST(Gemm, EmptySidesDoNothingAndAnEmptySumIsZero) {
