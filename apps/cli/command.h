@@ -2,7 +2,6 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <cstddef>
 #include <string>
 
 namespace longspan::cli {
@@ -21,8 +20,6 @@ void add_eval(CLI::App& app, const Common& common);
 void add_generate(CLI::App& app, const Common& common);
 void add_version(CLI::App& app, const Common& common);
 
-// "1.5 GiB"
-std::string human_bytes(std::size_t bytes);
 // "1:02:03" or "2:03"
 std::string human_seconds(double seconds);
 

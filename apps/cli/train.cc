@@ -13,6 +13,7 @@
 
 #include "command.h"
 #include "longspan/base/error.h"
+#include "longspan/base/memory.h"
 #include "longspan/io/checksum.h"
 #include "longspan/io/file.h"
 #include "longspan/measure/memory.h"
@@ -133,8 +134,8 @@ void TextTraining::report_model() {
       "{} tokens of {} kinds; {} parameters; weights, gradients and optimiser {}; activations "
       "{}\n",
       corpus_->size(), config_.model.vocab, model_->parameters().count(),
-      human_bytes(blocks * sizeof(float) * model_->parameters().count()),
-      human_bytes(model_->training_bytes(shape)));
+      format_bytes(blocks * sizeof(float) * model_->parameters().count()),
+      format_bytes(model_->training_bytes(shape)));
   if (first_step_ > 0) fmt::print(stderr, "resuming {} at step {}\n", options_.out, first_step_);
 }
 
@@ -175,7 +176,7 @@ void TextTraining::run() {
       tokens += last.tokens;
       progress.update(last.step, fmt::format("loss {:.4f}  {:.0f} tokens/s  {}", last.loss,
                                              static_cast<double>(tokens) / seconds(),
-                                             human_bytes(resident_bytes())));
+                                             format_bytes(resident_bytes())));
       if (options_.eval_every > 0 && last.step % options_.eval_every == 0) evaluate(progress);
       if (options_.save_every > 0 && last.step % options_.save_every == 0) save_now();
     }

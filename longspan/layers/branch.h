@@ -66,6 +66,8 @@ class Branch {
   // The name under which the meter files its work.
   virtual std::string_view meter_name() const = 0;
 
+  // Throws Error where the branch cannot do what the pass asks.
+  virtual void check(const Pass& pass) const = 0;
   virtual BranchSaved save(const Pass& pass, Arena& arena) const = 0;
   virtual Footprint footprint(const Pass& pass) const = 0;
   virtual Cost cost(const Pass& pass) const = 0;

@@ -30,6 +30,7 @@ class FeedForward final : public Branch {
   FeedForward(Parameters& parameters, const std::string& name, const FeedForwardConfig& config);
 
   std::string_view meter_name() const override { return "ffn"; }
+  void check(const Pass& /*pass*/) const override {}
   BranchSaved save(const Pass& pass, Arena& arena) const override;
   Footprint footprint(const Pass& pass) const override;
   Cost cost(const Pass& pass) const override;

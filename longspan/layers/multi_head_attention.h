@@ -43,6 +43,7 @@ class MultiHeadAttention final : public Branch {
                      const MultiHeadAttentionConfig& config);
 
   std::string_view meter_name() const override { return config_.cross ? "cross" : "mha"; }
+  void check(const Pass& pass) const override { mechanism_->check(shape(pass)); }
   BranchSaved save(const Pass& pass, Arena& arena) const override;
   Footprint footprint(const Pass& pass) const override;
   Cost cost(const Pass& pass) const override;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "longspan/base/config.h"
+#include "longspan/base/memory.h"
 #include "longspan/kernels/vector.h"
 
 namespace longspan {
@@ -188,9 +189,16 @@ TokenInput Model::decoder_tokens(const Batch& batch) const {
   return {batch.tokens, batch.token_types, 0};
 }
 
-void Model::book(std::size_t bytes) {
+void Model::book(const Batch& batch, bool training, std::size_t bytes) {
   if (arena_.capacity() < bytes) {
+    if (has_encoder()) encoder_->check(encoder_pass(batch, 0, training));
+    if (has_decoder()) decoder_->check(decoder_pass(batch, 0, training));
     arena_ = Arena{};  // the old block first, so that the two never coexist
+    require(
+        bytes <= available_memory(),
+        "[model] a step of {} × {} tokens needs {} of activations; {} are "
+        "available: use a shorter length, a smaller batch, flash attention or reversible wiring",
+        batch.batch, batch.length, format_bytes(bytes), format_bytes(available_memory()));
     arena_ = Arena(bytes);
   }
   arena_.clear();
@@ -199,7 +207,7 @@ void Model::book(std::size_t bytes) {
 
 CrossEntropy Model::forward(const Batch& batch, RandomKey key, float scale) {
   check_batch(batch, /*needs_targets=*/true);
-  book(training_bytes(batch));
+  book(batch, /*training=*/true, training_bytes(batch));
   tape_.key = key;
   Matrix x;
   if (has_encoder()) {
@@ -325,7 +333,7 @@ std::size_t Model::inference_bytes(const Batch& shape) const {
 
 ConstMatrix Model::logits(const Batch& batch) {
   check_batch(batch, /*needs_targets=*/false);
-  book(inference_bytes(batch));
+  book(batch, /*training=*/false, inference_bytes(batch));
   const Matrix x = infer(batch, {});
   return head_->forward(output_pass(batch), x, /*saves=*/false, arena_).logits;
 }
@@ -350,7 +358,7 @@ ConstMatrix Model::decode(const Batch& batch, std::span<KeyValueCache> caches) {
           caches.front().used, config_.max_length);
   // Booked for a full cache, so that no later token books again.
   KeyValueCache full = caches.front();
-  book(planned_inference(batch, &full));
+  book(batch, /*training=*/false, planned_inference(batch, &full));
   const Matrix x = infer(batch, caches);
   Pass last = output_pass(batch);
   last.length = 1;

@@ -69,7 +69,8 @@ class Model {
   Pass output_pass(const Batch& batch) const;
   TokenInput encoder_tokens(const Batch& batch) const;
   TokenInput decoder_tokens(const Batch& batch) const;
-  void book(std::size_t bytes);
+  // Makes sure that a step of this batch has its memory.
+  void book(const Batch& batch, bool training, std::size_t bytes);
   // The last hidden states, nothing kept.
   Matrix infer(const Batch& batch, std::span<KeyValueCache> caches);
   std::size_t planned_inference(const Batch& shape, KeyValueCache* cache) const;

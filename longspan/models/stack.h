@@ -49,6 +49,10 @@ class Stack {
 
   Stack(Parameters& parameters, const std::string& name, const StackConfig& config);
 
+  // Throws Error where a layer cannot do what the pass asks.
+  void check(const Pass& pass) const {
+    for (const Residual& r : residuals_) r.branch().check(pass);
+  }
   // Training: x [rows, d], in the arena, may be changed (reversible). Returns the output.
   Matrix forward(const Pass& pass, Matrix x, Tape& tape, Arena& arena) const;
   // g is ∂L/∂output on entry and ∂L/∂x on return.
