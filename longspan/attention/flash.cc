@@ -262,8 +262,13 @@ void FlashAttention::run_forward(const AttentionInputs& in, Heads y, std::span<f
     const std::size_t b = plane / s.heads;
     const std::size_t h = plane % s.heads;
     float* lse = saved.empty() ? nullptr : saved.data() + plane * s.m;
-    tiled_forward(tiled_head(in, b, h), first, std::min(group, s.m - first), y.head(b, h), lse,
-                  scratch.data() + worker * floats, counts[worker]);
+    float* memory = scratch.data() + worker * floats;
+    if (s.m <= kFewQueries) {
+      tiled_forward_few(tiled_head(in, b, h), y.head(b, h), lse, memory, counts[worker]);
+    } else {
+      tiled_forward(tiled_head(in, b, h), first, std::min(group, s.m - first), y.head(b, h), lse,
+                    memory, counts[worker]);
+    }
   });
   Meter::report(forward_work(s, total(counts)));
 }

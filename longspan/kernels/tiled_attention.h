@@ -29,6 +29,7 @@ namespace longspan {
 inline constexpr std::size_t kQueryBlock = 64;  // queries in the lanes of a tile
 inline constexpr std::size_t kKeyBlock = 64;    // keys of a tile
 inline constexpr std::size_t kQueryGroup = 4;   // query blocks that share a pass over the keys
+inline constexpr std::size_t kFewQueries = 6;   // up to here lanes of queries do not pay
 inline constexpr std::size_t kKeyPass = 256;    // keys that share a backward pass over the queries
 
 // One head of one sequence.
@@ -82,6 +83,10 @@ std::size_t tiled_backward_scratch(std::size_t d, std::size_t e);
 // query 0 and may be null.
 void tiled_forward(const TiledHead& head, std::size_t first, std::size_t count, Matrix y,
                    float* lse, float* scratch, TileCounts& counts);
+
+// The same for all of at most kFewQueries queries, with the lanes along d and e.
+void tiled_forward_few(const TiledHead& head, Matrix y, float* lse, float* scratch,
+                       TileCounts& counts);
 
 struct TiledGradient {
   ConstMatrix dy;                // [m, e]

@@ -199,7 +199,7 @@ std::vector<AttentionCase> cases_for(const Abilities& able) {
       {.heads = 3, .kv_heads = 3, .m = 64, .n = 64, .d = 64, .e = 64, .columns = true},
       {.m = 65, .n = 65, .d = 17, .e = 17},
       {.batch = 2, .m = 129, .n = 129, .d = 32, .e = 32, .columns = true},
-      {.heads = 2, .kv_heads = 2, .m = 300, .n = 300, .d = 64, .e = 64},
+      {.m = 300, .n = 300, .d = 64, .e = 64},
   };
   if (able.cross) {
     cases.push_back({.m = 1, .n = 67, .d = 64, .e = 16});
@@ -218,14 +218,15 @@ std::vector<AttentionCase> cases_for(const Abilities& able) {
     // Everything together.
     AttentionCase c = cases[i];
     c.causal = able.causal && i % 2 == 0;
-    c.batch = 3;
+    c.batch = c.n < 200 ? 3 : 2;
     if (able.grouped_heads) {
-      c.heads = 4;
-      c.kv_heads = 2;
+      c.heads = c.n < 200 ? 4 : 2;
+      c.kv_heads = c.heads / 2;
     }
     if (able.key_lengths) {
       const auto n = static_cast<std::int32_t>(c.n);
-      c.key_lengths = {n, 0, (2 * n + 2) / 3};
+      c.key_lengths = {(2 * n + 2) / 3, 0, n};
+      c.key_lengths.resize(c.batch);
     }
     if (able.bias) c.bias = static_cast<BiasKind>(i % 5);
     if (able.boolean_mask) c.visible = i % 3 != 0;
