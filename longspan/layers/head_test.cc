@@ -1,0 +1,166 @@
+#include "longspan/layers/head.h"
+
+#include <gtest/gtest.h>
+
+#include "longspan/base/error.h"
+#include "longspan/testing/check_layer.h"
+
+namespace longspan {
+namespace {
+
+using testing::Complex;
+using testing::Tensor;
+using testing::Weights;
+
+struct Case {
+  std::string name;
+  HeadConfig config;
+  std::vector<std::int32_t> lengths;
+};
+
+constexpr std::size_t kBatch = 3;
+constexpr std::size_t kLength = 4;
+constexpr std::size_t kWidth = 9;
+
+HeadConfig config_of(Pool pool, bool transform, bool norm, bool bias) {
+  return {.d_model = kWidth,
+          .outputs = 7,
+          .pool = pool,
+          .transform = transform,
+          .activation = Activation::kTanh,
+          .transform_norm = norm,
+          .norm_kind = NormKind::kLayer,
+          .epsilon = 0.01F,
+          .bias = bias};
+}
+
+class HeadCases : public ::testing::TestWithParam<Case> {
+ protected:
+  HeadCases()
+      : c_(GetParam()),
+        head_(parameters_, "h", c_.config, nullptr),
+        x_(testing::random_values(kBatch * kLength * kWidth, 2)),
+        arena_(1U << 18U) {
+    parameters_.allocate();
+    testing::randomize(parameters_, 1);
+    weights_ = testing::weights_of(parameters_);
+    weights_.set("x", kBatch * kLength, kWidth, x_);
+    pass_.batch = kBatch;
+    pass_.length = kLength;
+    pass_.lengths = c_.lengths;
+    dy_ = testing::random_values(head_.rows(pass_) * c_.config.outputs, 3);
+  }
+  Tensor<Complex> reference(const Weights& w) const {
+    Tensor<Complex> x = w.get<Complex>("x");
+    if (c_.config.pool != Pool::kNone) {
+      Tensor<Complex> pooled(kBatch, kWidth);
+      for (std::size_t b = 0; b < kBatch; ++b) {
+        std::size_t count = c_.lengths.empty() ? kLength : static_cast<std::size_t>(c_.lengths[b]);
+        if (c_.config.pool == Pool::kFirst || count == 0) count = 1;
+        for (std::size_t i = 0; i < count; ++i) {
+          for (std::size_t j = 0; j < kWidth; ++j) {
+            pooled(b, j) += x(b * kLength + i, j) / static_cast<double>(count);
+          }
+        }
+      }
+      x = pooled;
+    }
+    if (c_.config.transform) {
+      x = testing::linear(w, "h.transform", x);
+      for (Complex& v : x.data) v = testing::activation(name_of(c_.config.activation), v);
+      if (c_.config.transform_norm) x = testing::norm(w, "h.norm", "layer", 0.01F, x);
+    }
+    return testing::linear(w, "h.output", x);
+  }
+  Complex loss(const Weights& w) const {
+    const Tensor<Complex> y = reference(w);
+    Complex sum(0.0);
+    for (std::size_t i = 0; i < dy_.size(); ++i) sum += y.data[i] * static_cast<double>(dy_[i]);
+    return sum;
+  }
+  Matrix rows(std::vector<float>& v) const { return {v.data(), kBatch * kLength, kWidth}; }
+
+  Case c_;
+  Parameters parameters_;
+  Head head_;
+  std::vector<float> x_;
+  std::vector<float> dy_;
+  Weights weights_;
+  Pass pass_;
+  Arena arena_;
+};
+
+TEST_P(HeadCases, MatchesTheReference) {
+  const Head::Saved free = head_.forward(pass_, rows(x_), /*saves=*/false, arena_);
+  const std::vector<float> inferred(free.logits.data, free.logits.data + free.logits.size());
+  std::vector<double> want;
+  for (const Complex& v : reference(weights_).data) want.push_back(v.real());
+  testing::expect_close(inferred, want, 3e-6, "logits");
+
+  std::vector<float> dx(x_.size());
+  const auto run = [&] {
+    const Arena::Frame frame(arena_);
+    const Head::Saved saved = head_.forward(pass_, rows(x_), /*saves=*/true, arena_);
+    EXPECT_TRUE(std::equal(inferred.begin(), inferred.end(), saved.logits.data));
+    std::ranges::copy(dy_, saved.logits.data);
+    std::ranges::fill(dx, 5.0F);
+    head_.backward(pass_, saved, rows(dx), arena_);
+  };
+  const auto of = [this](const Weights& w) { return loss(w); };
+  testing::expect_gradients(parameters_, weights_, run, of, 12);
+  testing::expect_gradient("x", dx, weights_, of, 24);
+}
+
+TEST_P(HeadCases, CostAndPlanAreMet) {
+  for (const bool saves : {true, false}) {
+    arena_.clear();
+    arena_.reset_peak();
+    ArenaPlan plan;
+    Meter meter;
+    const Meter::Use use(meter);
+    const Head::Saved saved = head_.forward(pass_, rows(x_), saves, arena_);
+    head_.plan_forward(pass_, saves, plan);
+    EXPECT_EQ(arena_.used(), plan.used());
+    EXPECT_EQ(arena_.peak(), plan.peak());
+    if (!saves) continue;
+    std::vector<float> dx(x_.size());
+    head_.backward(pass_, saved, rows(dx), arena_);
+    head_.plan_backward(pass_, plan);
+    EXPECT_EQ(arena_.peak(), plan.peak());
+    const Cost transform = head_.transform_cost(pass_);
+    const Cost output = head_.output_cost(pass_);
+    EXPECT_TRUE(same_arithmetic(meter.at("head", Phase::kForward), transform.forward));
+    EXPECT_TRUE(same_arithmetic(meter.at("head", Phase::kBackward), transform.backward));
+    EXPECT_TRUE(same_arithmetic(meter.at("head", Phase::kUpdate), transform.update));
+    EXPECT_TRUE(same_arithmetic(meter.at("softmax layer", Phase::kForward), output.forward));
+    EXPECT_TRUE(same_arithmetic(meter.at("softmax layer", Phase::kBackward), output.backward));
+    EXPECT_TRUE(same_arithmetic(meter.at("softmax layer", Phase::kUpdate), output.update));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases, HeadCases,
+    ::testing::Values(Case{"lm", config_of(Pool::kNone, false, false, false), {}},
+                      Case{"lm_transform", config_of(Pool::kNone, true, false, true), {}},
+                      Case{"lm_transform_norm", config_of(Pool::kNone, true, true, true), {}},
+                      Case{"first", config_of(Pool::kFirst, false, false, true), {2, 4, 1}},
+                      Case{"first_transform", config_of(Pool::kFirst, true, true, false), {}},
+                      Case{"mean", config_of(Pool::kMean, false, false, true), {}},
+                      Case{"mean_lengths", config_of(Pool::kMean, true, false, true), {3, 0, 1}}),
+    [](const auto& instance) { return instance.param.name; });
+
+TEST(Pool, NamesGoBothWays) {
+  for (const Pool pool : {Pool::kNone, Pool::kFirst, Pool::kMean}) {
+    EXPECT_EQ(pool_from(name_of(pool)), pool);
+  }
+  try {
+    pool_from("men");
+    FAIL() << "accepted";
+  } catch (const Error& e) {
+    EXPECT_STREQ(e.what(),
+                 "[model] unknown pool 'men'; did you mean 'mean'? Known: none, first, mean");
+  }
+}
+
+}  // namespace
+}  // namespace longspan
