@@ -1,0 +1,116 @@
+// After the first step nothing allocates: global new and delete are counted.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "longspan/base/parallel.h"
+#include "longspan/models/model.h"
+#include "longspan/testing/reference_cases.h"
+
+namespace {
+std::atomic<std::size_t> allocations = 0;
+
+void* counted(std::size_t bytes, std::size_t alignment) {
+  ++allocations;
+  void* p = alignment <= alignof(std::max_align_t)
+                ? std::malloc(bytes == 0 ? 1 : bytes)
+                : std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+  if (p == nullptr) throw std::bad_alloc();
+  return p;
+}
+}  // namespace
+
+void* operator new(std::size_t bytes) { return counted(bytes, 1); }
+void* operator new[](std::size_t bytes) { return counted(bytes, 1); }
+void* operator new(std::size_t bytes, std::align_val_t a) {
+  return counted(bytes, static_cast<std::size_t>(a));
+}
+void* operator new[](std::size_t bytes, std::align_val_t a) {
+  return counted(bytes, static_cast<std::size_t>(a));
+}
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete[](void* p) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+void operator delete[](void* p, std::size_t) noexcept { std::free(p); }
+void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
+void operator delete[](void* p, std::align_val_t) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
+void operator delete[](void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
+
+namespace longspan {
+namespace {
+
+using testing::BatchData;
+using testing::BatchShape;
+using testing::ModelCase;
+
+TEST(Counter, Counts) {
+  const std::size_t before = allocations;
+  delete new int(3);
+  EXPECT_EQ(allocations, before + 1);
+}
+
+std::size_t allocations_of_later_steps(const ModelConfig& config, const BatchShape& shape) {
+  Model model(config);
+  model.allocate(1);
+  const BatchData first(config, shape, 1);
+  const BatchData second(config, shape, 2);
+  const auto step = [&](const Batch& batch, RandomKey key) {
+    model.forward(batch, key, 1.0F);
+    model.backward(batch, 1.0F);
+  };
+  step(first.view(), 1);
+  const std::size_t before = allocations;
+  step(second.view(), 2);
+  step(first.view(), 3);
+  return allocations - before;
+}
+
+class Allocations : public ::testing::TestWithParam<ModelCase> {};
+
+TEST_P(Allocations, NoneAfterTheFirstStep) {
+  const ModelCase& c = GetParam();
+  const int usual = thread_count();
+  for (const int threads : {1, 2}) {
+    set_thread_count(threads);
+    EXPECT_EQ(allocations_of_later_steps(c.config, c.shape), 0U) << threads << " threads";
+  }
+  set_thread_count(usual);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, Allocations, ::testing::ValuesIn(testing::model_cases()),
+                         [](const auto& instance) { return instance.param.name; });
+
+// Wide enough that products are divided and packed.
+TEST(Allocations, NoneInALargerModel) {
+  ModelConfig c;
+  c.layers = 2;
+  c.d_model = 160;
+  c.vocab = 300;
+  c.max_length = 200;
+  c.dropout = 0.1F;
+  for (const char* attention : {"full", "flash"}) {
+    c.attention = attention;
+    EXPECT_EQ(allocations_of_later_steps(c, {.batch = 2, .length = 200}), 0U) << attention;
+  }
+}
+
+TEST(Allocations, NoneWhileDecoding) {
+  ModelConfig c;
+  c.positions = "rotary";
+  Model model(c);
+  model.allocate(1);
+  Arena memory(model.cache_bytes(1, 40));
+  std::vector<KeyValueCache> caches = model.make_caches(1, 40, memory);
+  const std::vector<std::int32_t> token = {3};
+  const Batch one{.batch = 1, .length = 1, .tokens = token};
+  model.decode(one, caches);
+  const std::size_t before = allocations;
+  for (int i = 1; i < 40; ++i) model.decode(one, caches);
+  EXPECT_EQ(allocations - before, 0U);
+}
+
+}  // namespace
+}  // namespace longspan

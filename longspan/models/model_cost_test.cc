@@ -1,0 +1,211 @@
+// What the meter counts is what cost() says, layer by layer, phase by phase, kind by kind; and what
+// cost() says of whole models are the executed formulas, written out as integers.
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "longspan/models/model.h"
+#include "longspan/testing/check_layer.h"
+#include "longspan/testing/reference_cases.h"
+
+namespace longspan {
+namespace {
+
+using testing::BatchData;
+using testing::BatchShape;
+using testing::ModelCase;
+using Count = std::uint64_t;
+
+void expect_same(const Work& counted, const Work& predicted, const std::string& where) {
+  EXPECT_EQ(counted.maccs, predicted.maccs) << where;
+  for (std::size_t k = 0; k < kKinds; ++k) {
+    EXPECT_EQ(counted.other[k], predicted.other[k])
+        << where << ' ' << name_of(static_cast<Kind>(k));
+  }
+}
+
+void expect_metered(const ModelConfig& config, const BatchShape& shape, RandomKey seed) {
+  Model model(config);
+  model.allocate(1);
+  const BatchData data(config, shape, seed);
+  const Batch batch = data.view();
+  Meter meter;
+  {
+    const Meter::Use use(meter);
+    model.forward(batch, seed, 1.0F);
+    model.backward(batch, 1.0F);
+  }
+  const CostTable table = model.cost(batch, /*training=*/true);
+  std::set<std::string> counted;
+  for (const auto& [key, work] : meter.entries()) {
+    if (work.flops() > 0) counted.insert(key.first);
+  }
+  std::set<std::string> predicted;
+  for (const auto& [layer, cost] : table) {
+    if ((cost.forward + cost.backward + cost.update).flops() > 0) predicted.insert(layer);
+    expect_same(meter.at(layer, Phase::kForward), cost.forward, layer + " forward");
+    expect_same(meter.at(layer, Phase::kBackward), cost.backward, layer + " backward");
+    expect_same(meter.at(layer, Phase::kUpdate), cost.update, layer + " update");
+  }
+  EXPECT_EQ(counted, predicted);
+  EXPECT_EQ(meter.total(Phase::kOptimizer), Work{});
+}
+
+class MeteredModel : public ::testing::TestWithParam<ModelCase> {};
+
+TEST_P(MeteredModel, CountsWhatCostSays) { expect_metered(GetParam().config, GetParam().shape, 3); }
+
+// Random shapes, with and without padding, M above and below N.
+TEST_P(MeteredModel, CountsWhatCostSaysOnRandomShapes) {
+  const ModelCase& c = GetParam();
+  const RandomKey key = derive(17, c.name);
+  for (std::uint64_t i = 0; i < 6; ++i) {
+    BatchShape shape = c.shape;
+    shape.batch = 1 + random_below(key, 4 * i, 4);
+    shape.length = 1 + random_below(key, 4 * i + 1, c.config.max_length);
+    if (shape.source_length > 0) {
+      shape.source_length = 1 + random_below(key, 4 * i + 2, c.config.max_length);
+    }
+    shape.padded = random_below(key, 4 * i + 3, 2) == 1;
+    SCOPED_TRACE(fmt::format("batch {} length {} source {} padded {}", shape.batch, shape.length,
+                             shape.source_length, shape.padded));
+    expect_metered(c.config, shape, i);
+  }
+}
+
+// Inference does the forward part and nothing else.
+TEST_P(MeteredModel, InferenceCountsForwardOnly) {
+  const ModelCase& c = GetParam();
+  Model model(c.config);
+  model.allocate(1);
+  const BatchData data(c.config, c.shape, 5);
+  Meter meter;
+  {
+    const Meter::Use use(meter);
+    model.evaluate(data.view());
+  }
+  for (const auto& [layer, cost] : model.cost(data.view(), /*training=*/false)) {
+    expect_same(meter.at(layer, Phase::kForward), cost.forward, layer);
+  }
+  EXPECT_EQ(meter.total(Phase::kBackward), Work{});
+  EXPECT_EQ(meter.total(Phase::kUpdate), Work{});
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, MeteredModel, ::testing::ValuesIn(testing::model_cases()),
+                         [](const auto& instance) { return instance.param.name; });
+
+Work sum(const CostTable& table, Work Cost::*phase) {
+  Work total;
+  for (const auto& [layer, cost] : table) total += cost.*phase;
+  return total;
+}
+
+// One encoder block, v = 1000, d = 64, h = 4, f = 256, M = N = 128: the numbers of the worked
+// example, less MHA biases, which it does not have.
+TEST(Executed, OneEncoderBlock) {
+  ModelConfig c;
+  c.family = "encoder";
+  c.layers = 1;
+  c.d_model = 64;
+  c.heads = 4;
+  c.d_ff = 256;
+  c.vocab = 1000;
+  c.max_length = 128;
+  c.wiring = "post";
+  c.positions = "sinusoidal";
+  c.attention = "full";
+  c.tied = false;
+  const Model model(c);
+  const CostTable table = model.cost({.batch = 1, .length = 128}, true);
+  const Count mha_biases = 4 * 128 * 64;
+  const Cost& mha = table.at("mha");
+  EXPECT_EQ(mha.forward.maccs, 4194304U);
+  EXPECT_EQ(mha.forward.flops() - mha_biases, 8724480U);
+  EXPECT_EQ(mha.backward.maccs, 6291456U);
+  EXPECT_EQ(mha.backward.flops(), 12853248U);
+  EXPECT_EQ(mha.update.maccs, 2097152U);
+  EXPECT_EQ(mha.update.flops() - mha_biases, 4194304U);
+  EXPECT_EQ(table.at("embedding").forward.flops(), 8192U);
+  EXPECT_EQ(table.at("embedding").backward.flops(), 0U);
+  EXPECT_EQ(table.at("embedding").update.flops(), 8192U);
+  EXPECT_EQ(table.at("add & norm").forward.flops(), 132352U);
+  EXPECT_EQ(table.at("add & norm").backward.flops(), 147968U);
+  EXPECT_EQ(table.at("add & norm").update.flops(), 49152U);
+  EXPECT_EQ(table.at("ffn").forward.flops(), 8691712U);
+  EXPECT_EQ(table.at("ffn").backward.flops(), 8847360U);
+  EXPECT_EQ(table.at("ffn").update.flops(), 8429568U);
+  EXPECT_EQ(table.at("softmax layer").forward.flops(), 17024000U);
+  EXPECT_EQ(table.at("softmax layer").backward.flops(), 16384128U);
+  EXPECT_EQ(table.at("softmax layer").update.flops(), 16384000U);
+  EXPECT_EQ(sum(table, &Cost::forward).maccs, 16580608U);
+  EXPECT_EQ(sum(table, &Cost::backward).maccs, 18677760U);
+  EXPECT_EQ(sum(table, &Cost::update).maccs, 14483456U);
+}
+
+// Encoder–decoder without biases, M decoder and N encoder tokens, batch b.
+TEST(Executed, EncoderDecoder) {
+  const Count b = 3;
+  const Count M = 5;
+  const Count N = 11;
+  const Count d = 12;
+  const Count h = 3;
+  const Count f = 7;
+  const Count v = 19;
+  ModelConfig c;
+  c.family = "encoder-decoder";
+  c.layers = 2;
+  c.decoder_layers = 4;
+  c.d_model = d;
+  c.heads = h;
+  c.d_ff = f;
+  c.vocab = v;
+  c.max_length = 16;
+  c.wiring = "post";
+  c.attention = "full";
+  c.bias = false;
+  const Model model(c);
+  const CostTable table = model.cost({.batch = b, .length = M, .source_length = N}, true);
+  // Self-attention of two encoder and four decoder layers; `full` computes masked pairs too.
+  const Count pairs = 2 * N * N + 4 * M * M;
+  const Count tokens = 2 * N + 4 * M;
+  const Cost& mha = table.at("mha");
+  EXPECT_EQ(mha.forward.maccs, b * (4 * tokens * d * d + 2 * pairs * d));
+  EXPECT_EQ(mha.forward.other_flops(), b * (5 * pairs * h + tokens * d));
+  EXPECT_EQ(mha.backward.maccs, b * (4 * tokens * d * d + 4 * pairs * d));
+  EXPECT_EQ(mha.backward.other_flops(), b * (4 * pairs * h + tokens * d));
+  EXPECT_EQ(mha.update.maccs, b * 4 * tokens * d * d);
+  EXPECT_EQ(mha.update.other_flops(), 0U);
+  const Cost& cross = table.at("cross");
+  const Count cross_projections = 4 * (2 * M * d * d + 2 * N * d * d);
+  EXPECT_EQ(cross.forward.maccs, b * (cross_projections + 4 * 2 * M * N * d));
+  EXPECT_EQ(cross.forward.other_flops(), b * 4 * (5 * M * N * h + M * d));
+  EXPECT_EQ(cross.backward.maccs, b * (cross_projections + 4 * 4 * M * N * d));
+  EXPECT_EQ(cross.backward.other_flops(), b * 4 * (4 * M * N * h + M * d));
+  EXPECT_EQ(cross.update.maccs, b * cross_projections);
+  EXPECT_EQ(cross.update.other_flops(), 0U);
+  const Cost& ffn = table.at("ffn");
+  const Count rows = b * (2 * N + 4 * M);
+  EXPECT_EQ(ffn.forward.maccs, 2 * rows * d * f);
+  EXPECT_EQ(ffn.forward.other_flops(), 8 * rows * f);
+  EXPECT_EQ(ffn.backward.other_flops(), 14 * rows * f);
+  EXPECT_EQ(ffn.update.other_flops(), 0U);
+  const Cost& norm = table.at("add & norm");
+  const Count norms = b * (2 * 2 * N + 3 * 4 * M);
+  EXPECT_EQ(norm.forward.flops(), norms * (8 * d + 5));
+  EXPECT_EQ(norm.backward.flops(), norms * (9 * d + 2));
+  EXPECT_EQ(norm.update.flops(), norms * 3 * d);
+  EXPECT_EQ(table.at("embedding").forward.flops(), b * (M + N) * d);
+  EXPECT_EQ(table.at("embedding").update.flops(), 2 * b * (M + N) * d) << "learned positions";
+  const Cost& softmax = table.at("softmax layer");
+  EXPECT_EQ(softmax.forward.maccs, b * M * d * v);
+  EXPECT_EQ(softmax.forward.other_flops(), 5 * b * M * v);
+  EXPECT_EQ(softmax.backward.maccs, b * M * d * v);
+  EXPECT_EQ(softmax.backward.other_flops(), b * M);
+  EXPECT_EQ(softmax.update.maccs, b * M * d * v);
+  EXPECT_EQ(softmax.update.other_flops(), 0U);
+  EXPECT_EQ(table.size(), 6U) << "and nothing else";
+}
+
+}  // namespace
+}  // namespace longspan

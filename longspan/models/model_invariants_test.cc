@@ -1,0 +1,213 @@
+// What must hold for every model whatever its weights: causality, padding, independence of the
+// sequences of a batch, and bits that do not depend on the number of threads.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "longspan/attention/registry.h"
+#include "longspan/base/parallel.h"
+#include "longspan/models/model.h"
+#include "longspan/testing/check_layer.h"
+#include "longspan/testing/reference_cases.h"
+
+namespace longspan {
+namespace {
+
+using testing::BatchData;
+using testing::BatchShape;
+using testing::ModelCase;
+
+std::vector<float> logits_of(Model& model, const Batch& batch) {
+  const ConstMatrix y = model.logits(batch);
+  return {y.data, y.data + y.size()};
+}
+
+bool same_bits(std::span<const float> a, std::span<const float> b) {
+  return std::ranges::equal(a, b, [](float x, float y) {
+    return std::bit_cast<std::uint32_t>(x) == std::bit_cast<std::uint32_t>(y);
+  });
+}
+
+Model make_model(const ModelConfig& config) {
+  Model model(config);
+  model.allocate(1);
+  testing::randomize(model.parameters(), 5);
+  return model;
+}
+
+ModelConfig larger_decoder() {
+  ModelConfig c;
+  c.layers = 2;
+  c.d_model = 24;
+  c.heads = 4;
+  c.kv_heads = 2;
+  c.positions = "rotary";
+  c.vocab = 31;
+  c.max_length = 150;
+  return c;
+}
+
+TEST(Causal, LaterTokensDoNotReachEarlierLogits) {
+  for (const Mechanism& mechanism : mechanisms()) {
+    if (!make_attention(mechanism.name)->abilities().causal) continue;
+    for (const char* wiring : {"post", "pre", "reversible"}) {
+      ModelConfig config = larger_decoder();
+      config.attention = std::string(mechanism.name);
+      config.wiring = wiring;
+      Model model = make_model(config);
+      const std::size_t length = 131;
+      BatchData data(config, {.batch = 2, .length = length}, 3);
+      const std::vector<float> before = logits_of(model, data.view());
+      for (const std::size_t t : {std::size_t{0}, std::size_t{1}, std::size_t{17}, std::size_t{63},
+                                  std::size_t{64}, std::size_t{65}, length - 1}) {
+        BatchData changed = data;
+        changed.tokens[t] = (changed.tokens[t] + 1) % 31;
+        const std::vector<float> after = logits_of(model, changed.view());
+        const std::size_t head = t * config.vocab;
+        EXPECT_TRUE(same_bits(std::span(before).first(head), std::span(after).first(head)))
+            << mechanism.name << ' ' << wiring << ": token " << t << " reached back";
+        EXPECT_FALSE(same_bits(std::span(before).subspan(head, config.vocab),
+                               std::span(after).subspan(head, config.vocab)))
+            << mechanism.name << ' ' << wiring << ": token " << t << " reached nothing";
+        // Nor the other sequence of the batch.
+        const std::size_t other = length * config.vocab;
+        EXPECT_TRUE(same_bits(std::span(before).subspan(other), std::span(after).subspan(other)))
+            << mechanism.name << ' ' << wiring << ": token " << t << " reached another sequence";
+      }
+    }
+  }
+}
+
+class Invariants : public ::testing::TestWithParam<ModelCase> {};
+
+// Padding that is masked may hold anything; and a batch without it gives the same.
+TEST_P(Invariants, MaskedTokensChangeNothing) {
+  const ModelCase& c = GetParam();
+  Model model = make_model(c.config);
+  BatchShape shape = c.shape;
+  shape.padded = false;
+  const BatchData plain(c.config, shape, 11);
+  const std::vector<float> want = logits_of(model, plain.view());
+
+  BatchShape longer = shape;
+  longer.length += 2;
+  if (shape.source_length > 0) longer.source_length += 1;
+  BatchData data(c.config, longer, 13);
+  for (std::size_t b = 0; b < shape.batch; ++b) {
+    for (std::size_t i = 0; i < shape.length; ++i) {
+      data.tokens[b * longer.length + i] = plain.tokens[b * shape.length + i];
+      if (shape.typed) data.types[b * longer.length + i] = plain.types[b * shape.length + i];
+    }
+    for (std::size_t i = 0; i < shape.source_length; ++i) {
+      data.source[b * longer.source_length + i] = plain.source[b * shape.source_length + i];
+    }
+  }
+  data.lengths.assign(shape.batch, static_cast<std::int32_t>(shape.length));
+  if (shape.source_length > 0) {
+    data.source_lengths.assign(shape.batch, static_cast<std::int32_t>(shape.source_length));
+  }
+  const std::vector<float> padded = logits_of(model, data.view());
+  const std::size_t cols = c.config.head == "classifier" ? c.config.classes : c.config.vocab;
+  const bool pooled = c.config.head == "classifier";
+  // The products are cut by shape, so a longer batch may round differently; the values may not.
+  float largest = 0.0F;
+  for (const float w : want) largest = std::max(largest, std::abs(w));
+  const auto real = [&](std::size_t b, std::size_t i) {
+    return (pooled ? b : b * longer.length + i) * cols;
+  };
+  const std::size_t rows = pooled ? 1 : shape.length;
+  for (std::size_t b = 0; b < shape.batch; ++b) {
+    for (std::size_t k = 0; k < rows * cols; ++k) {
+      ASSERT_NEAR(padded[real(b, 0) + k], want[(b * rows) * cols + k], 3e-6F * largest)
+          << "sequence " << b << ", element " << k;
+    }
+  }
+  // Other padding, the same shape: the same bits.
+  BatchData other = data;
+  for (std::size_t b = 0; b < shape.batch; ++b) {
+    for (std::size_t i = shape.length; i < longer.length; ++i) {
+      std::int32_t& token = other.tokens[b * longer.length + i];
+      token = (token + 1) % static_cast<std::int32_t>(c.config.vocab);
+    }
+    for (std::size_t i = shape.source_length; i < longer.source_length; ++i) {
+      std::int32_t& token = other.source[b * longer.source_length + i];
+      token = (token + 1) % static_cast<std::int32_t>(c.config.vocab);
+    }
+  }
+  const std::vector<float> again = logits_of(model, other.view());
+  for (std::size_t b = 0; b < shape.batch; ++b) {
+    EXPECT_TRUE(same_bits(std::span(padded).subspan(real(b, 0), rows * cols),
+                          std::span(again).subspan(real(b, 0), rows * cols)));
+  }
+}
+
+TEST_P(Invariants, SequencesOfABatchDoNotMeet) {
+  const ModelCase& c = GetParam();
+  if (c.shape.batch < 2) GTEST_SKIP() << "one sequence";
+  Model model = make_model(c.config);
+  const BatchData data(c.config, c.shape, 17);
+  const std::vector<float> before = logits_of(model, data.view());
+  BatchData changed = data;
+  const auto vocab = static_cast<std::int32_t>(c.config.vocab);
+  for (std::size_t i = 0; i < c.shape.length; ++i) changed.tokens[i] = (data.tokens[i] + 1) % vocab;
+  for (std::size_t i = 0; i < c.shape.source_length; ++i) {
+    changed.source[i] = (data.source[i] + 1) % vocab;
+  }
+  const std::vector<float> after = logits_of(model, changed.view());
+  const std::size_t one = before.size() / c.shape.batch;
+  EXPECT_FALSE(same_bits(std::span(before).first(one), std::span(after).first(one)));
+  EXPECT_TRUE(same_bits(std::span(before).subspan(one), std::span(after).subspan(one)));
+}
+
+// Loss and gradients of two steps with the given number of threads.
+std::vector<float> train_bits(const ModelConfig& config, const Batch& batch, int threads) {
+  const int usual = thread_count();
+  set_thread_count(threads);
+  Model model = make_model(config);
+  std::vector<float> bits;
+  for (RandomKey key = 0; key < 2; ++key) {
+    const CrossEntropy loss = model.forward(batch, key, 0.1F);
+    model.backward(batch, 0.1F);
+    bits.push_back(static_cast<float>(loss.loss));
+  }
+  bits.insert(bits.end(), model.parameters().gradients().begin(),
+              model.parameters().gradients().end());
+  set_thread_count(usual);
+  return bits;
+}
+
+TEST_P(Invariants, ThreadsDoNotChangeTheBits) {
+  const ModelCase& c = GetParam();
+  const BatchData data(c.config, c.shape, 19);
+  EXPECT_TRUE(
+      same_bits(train_bits(c.config, data.view(), 1), train_bits(c.config, data.view(), 2)));
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, Invariants, ::testing::ValuesIn(testing::model_cases()),
+                         [](const auto& instance) { return instance.param.name; });
+
+// Large enough that every kernel divides its work.
+TEST(Threads, DoNotChangeTheBitsOfALargerStep) {
+  for (const Mechanism& mechanism : mechanisms()) {
+    for (const char* wiring : {"post", "pre", "reversible"}) {
+      ModelConfig config = larger_decoder();
+      config.attention = std::string(mechanism.name);
+      if (!make_attention(config.attention)->abilities().causal) config.family = "encoder";
+      config.wiring = wiring;
+      config.d_model = 96;
+      config.vocab = 257;
+      config.positions = "learned";
+      config.dropout = make_attention(config.attention)->abilities().dropout ? 0.1F : 0.0F;
+      const BatchData data(config, {.batch = 3, .length = 149}, 23);
+      const std::vector<float> one = train_bits(config, data.view(), 1);
+      EXPECT_TRUE(same_bits(one, train_bits(config, data.view(), 2)))
+          << mechanism.name << ' ' << wiring;
+      EXPECT_TRUE(same_bits(one, train_bits(config, data.view(), 3)))
+          << mechanism.name << ' ' << wiring;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace longspan

@@ -1,0 +1,118 @@
+// The arena's high-water mark is the prediction, to the byte.
+#include <gtest/gtest.h>
+
+#include "longspan/models/model.h"
+#include "longspan/testing/reference_cases.h"
+
+namespace longspan {
+namespace {
+
+using testing::BatchData;
+using testing::BatchShape;
+using testing::ModelCase;
+
+class PlannedModel : public ::testing::TestWithParam<ModelCase> {};
+
+TEST_P(PlannedModel, TrainingTakesWhatWasBooked) {
+  const ModelCase& c = GetParam();
+  const RandomKey key = derive(29, c.name);
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    BatchShape shape = c.shape;
+    if (i > 0) {
+      shape.batch = 1 + random_below(key, 3 * i, 5);
+      shape.length = 1 + random_below(key, 3 * i + 1, c.config.max_length);
+      if (shape.source_length > 0) {
+        shape.source_length = 1 + random_below(key, 3 * i + 2, c.config.max_length);
+      }
+    }
+    Model model(c.config);
+    model.allocate(1);
+    const BatchData data(c.config, shape, i);
+    const std::size_t predicted = model.training_bytes(data.view());
+    model.forward(data.view(), 1, 1.0F);
+    EXPECT_EQ(model.arena().capacity(), predicted);
+    model.backward(data.view(), 1.0F);
+    EXPECT_EQ(model.arena().peak(), predicted)
+        << "batch " << shape.batch << " length " << shape.length;
+  }
+}
+
+TEST_P(PlannedModel, InferenceTakesWhatWasBooked) {
+  const ModelCase& c = GetParam();
+  Model model(c.config);
+  model.allocate(1);
+  const BatchData data(c.config, c.shape, 3);
+  model.logits(data.view());
+  EXPECT_EQ(model.arena().peak(), model.inference_bytes(data.view()));
+  EXPECT_EQ(model.arena().capacity(), model.inference_bytes(data.view()));
+  EXPECT_LT(model.inference_bytes(data.view()), model.training_bytes(data.view()));
+}
+
+// A shape alone, without tokens, predicts the same: that is how a run is planned.
+TEST_P(PlannedModel, ShapeAloneIsEnough) {
+  const ModelCase& c = GetParam();
+  if (c.shape.padded || c.shape.typed) GTEST_SKIP() << "lengths and types are part of the shape";
+  const Model model(c.config);
+  const BatchData data(c.config, c.shape, 3);
+  const Batch shape{
+      .batch = c.shape.batch, .length = c.shape.length, .source_length = c.shape.source_length};
+  EXPECT_EQ(model.training_bytes(shape), model.training_bytes(data.view()));
+  EXPECT_EQ(model.inference_bytes(shape), model.inference_bytes(data.view()));
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, PlannedModel, ::testing::ValuesIn(testing::model_cases()),
+                         [](const auto& instance) { return instance.param.name; });
+
+std::size_t bytes_of(const std::string& family, const std::string& wiring, std::size_t layers) {
+  ModelConfig c;
+  c.family = family;
+  c.layers = layers;
+  c.decoder_layers = family == "encoder-decoder" ? layers : 0;
+  c.wiring = wiring;
+  c.dropout = 0.1F;
+  return Model(c).training_bytes({.batch = 2, .length = 64, .source_length = 32});
+}
+
+TEST(Reversible, ActivationsDoNotGrowWithDepth) {
+  for (const char* family : {"encoder", "decoder", "encoder-decoder"}) {
+    EXPECT_EQ(bytes_of(family, "reversible", 1), bytes_of(family, "reversible", 2)) << family;
+    EXPECT_EQ(bytes_of(family, "reversible", 1), bytes_of(family, "reversible", 48)) << family;
+    for (const char* wiring : {"pre", "post"}) {
+      const std::size_t step = bytes_of(family, wiring, 3) - bytes_of(family, wiring, 2);
+      EXPECT_GT(step, 0U);
+      EXPECT_EQ(bytes_of(family, wiring, 13) - bytes_of(family, wiring, 3), 10 * step) << family;
+    }
+  }
+}
+
+TEST(Decode, TakesWhatWasBookedForAFullCache) {
+  for (const char* attention : {"full", "flash"}) {
+    for (const char* wiring : {"post", "pre", "reversible"}) {
+      ModelConfig c;
+      c.layers = 2;
+      c.d_model = 24;
+      c.kv_heads = 2;
+      c.attention = attention;
+      c.wiring = wiring;
+      Model model(c);
+      model.allocate(1);
+      constexpr std::size_t kCapacity = 37;
+      const std::size_t cache_bytes = model.cache_bytes(2, kCapacity);
+      Arena memory(cache_bytes);
+      std::vector<KeyValueCache> caches = model.make_caches(2, kCapacity, memory);
+      EXPECT_EQ(memory.used(), cache_bytes);
+      EXPECT_EQ(caches.size(), 2U);
+      std::size_t booked = 0;
+      for (std::int32_t t = 0; t < static_cast<std::int32_t>(kCapacity); ++t) {
+        const std::vector<std::int32_t> tokens = {t, t + 1};
+        model.decode({.batch = 2, .length = 1, .tokens = tokens}, caches);
+        if (t == 0) booked = model.arena().capacity();
+        ASSERT_EQ(model.arena().capacity(), booked) << "booked again at token " << t;
+      }
+      EXPECT_EQ(model.arena().peak(), booked) << attention << ' ' << wiring;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace longspan

@@ -1,0 +1,237 @@
+#include "longspan/testing/reference_cases.h"
+
+#include "longspan/base/random.h"
+
+namespace longspan::testing {
+
+namespace {
+
+ModelConfig small(const std::string& family) {
+  ModelConfig c;
+  c.family = family;
+  c.layers = 2;
+  c.d_model = 12;
+  c.heads = 3;
+  c.d_ff = 19;
+  c.vocab = 13;
+  c.max_length = 9;
+  return c;
+}
+
+ModelConfig gpt() {
+  ModelConfig c = small("decoder");
+  c.attention = "full";
+  c.d_ff = 0;
+  return c;
+}
+
+ModelConfig llama() {
+  ModelConfig c = small("decoder");
+  c.d_model = 16;
+  c.heads = 4;
+  c.kv_heads = 2;
+  c.norm = "rms";
+  c.norm_epsilon = 0.05F;
+  c.activation = "silu";
+  c.gated = true;
+  c.positions = "rotary";
+  c.rotary_base = 30.0F;
+  c.rotary_interleaved = false;
+  c.bias = false;
+  c.tied = false;
+  return c;
+}
+
+ModelConfig reversible_decoder() {
+  ModelConfig c = small("decoder");
+  c.wiring = "reversible";
+  c.norm = "rms";
+  c.activation = "relu";
+  c.positions = "sinusoidal";
+  c.kv_heads = 1;
+  c.head_bias = true;
+  return c;
+}
+
+ModelConfig rotary_post() {
+  ModelConfig c = small("decoder");
+  c.wiring = "post";
+  c.attention = "full";
+  c.heads = 2;
+  c.positions = "rotary";
+  c.activation = "gelu";
+  c.padding_token = 2;
+  return c;
+}
+
+ModelConfig bert() {
+  ModelConfig c = small("encoder");
+  c.wiring = "post";
+  c.activation = "gelu";
+  c.norm_epsilon = 1e-3F;
+  c.embedding_norm = true;
+  c.token_types = 3;
+  c.head_transform = true;
+  c.head_norm = true;
+  c.head_bias = true;
+  c.padding_token = 0;
+  return c;
+}
+
+ModelConfig classifier(const std::string& wiring, const std::string& pool) {
+  ModelConfig c = small("encoder");
+  c.head = "classifier";
+  c.classes = 5;
+  c.wiring = wiring;
+  c.pool = pool;
+  return c;
+}
+
+ModelConfig translator(const std::string& wiring) {
+  ModelConfig c = small("encoder-decoder");
+  c.layers = 1;
+  c.decoder_layers = 2;
+  c.wiring = wiring;
+  return c;
+}
+
+ModelConfig with_dropout(ModelConfig c) {
+  c.dropout = 0.2F;
+  return c;
+}
+
+std::vector<ModelCase> decoder_cases() {
+  return {{"gpt", gpt(), {.batch = 2, .length = 7}},
+          {"llama", llama(), {.batch = 2, .length = 6}},
+          {"llama_padded", llama(), {.batch = 3, .length = 5, .padded = true}},
+          {"decoder_one_token", gpt(), {.batch = 1, .length = 1}},
+          {"decoder_reversible", reversible_decoder(), {.batch = 2, .length = 6}},
+          {"decoder_rotary_post", rotary_post(), {.batch = 3, .length = 5, .padded = true}},
+          {"decoder_dropout", with_dropout(gpt()), {.batch = 2, .length = 7}},
+          {"decoder_reversible_dropout",
+           with_dropout(reversible_decoder()),
+           {.batch = 2, .length = 6}}};
+}
+
+std::vector<ModelCase> encoder_cases() {
+  ModelConfig first = classifier("post", "first");
+  first.positions = "none";
+  first.token_types = 2;
+  first.head_transform = true;
+  first.head_activation = "tanh";
+  first.head_bias = true;
+  ModelConfig mean = classifier("reversible", "mean");
+  mean.kv_heads = 1;
+  ModelConfig transformed_mean = classifier("pre", "mean");
+  transformed_mean.head_transform = true;
+  transformed_mean.head_norm = true;
+  transformed_mean.norm = "rms";
+  ModelConfig roformer = small("encoder");
+  roformer.heads = 2;
+  roformer.positions = "rotary";
+  roformer.attention = "full";
+  roformer.tied = false;
+  const BatchShape padded{.batch = 3, .length = 5, .padded = true};
+  return {{"bert", bert(), {.batch = 3, .length = 6, .padded = true, .typed = true}},
+          {"bert_dropout",
+           with_dropout(bert()),
+           {.batch = 2, .length = 6, .padded = true, .typed = true}},
+          {"classifier_first", first, padded},
+          {"classifier_mean", mean, padded},
+          {"classifier_transformed_mean", transformed_mean, padded},
+          {"roformer", roformer, {.batch = 2, .length = 7}}};
+}
+
+std::vector<ModelCase> translator_cases() {
+  ModelConfig post = translator("post");
+  post.positions = "sinusoidal";
+  post.activation = "relu";
+  ModelConfig pre = translator("pre");
+  pre.norm = "rms";
+  pre.activation = "gelu";
+  pre.gated = true;
+  pre.kv_heads = 1;
+  pre.tied = false;
+  pre.attention = "full";
+  pre.token_types = 2;
+  pre.padding_token = 1;
+  ModelConfig reversible = translator("reversible");
+  reversible.heads = 2;
+  reversible.positions = "rotary";
+  reversible.embedding_norm = true;
+  reversible.head_transform = true;
+  reversible.head_activation = "silu";
+  const BatchShape wide{.batch = 2, .length = 4, .source_length = 7, .padded = true};
+  const BatchShape tall{.batch = 3, .length = 6, .source_length = 3, .padded = true, .typed = true};
+  return {{"translator_post", post, wide},
+          {"translator_pre", pre, tall},
+          {"translator_reversible", reversible, wide},
+          {"translator_dropout", with_dropout(post), wide},
+          {"translator_reversible_dropout", with_dropout(reversible), wide}};
+}
+
+// One full sequence, the others shorter and shorter; never empty.
+std::vector<std::int32_t> some_lengths(std::size_t batch, std::size_t length) {
+  std::vector<std::int32_t> lengths(batch);
+  for (std::size_t b = 0; b < batch; ++b) {
+    lengths[b] = static_cast<std::int32_t>(length > 2 * b ? length - 2 * b : 1);
+  }
+  return lengths;
+}
+
+std::vector<std::int32_t> draw(std::size_t count, std::size_t bound, RandomKey key) {
+  std::vector<std::int32_t> values(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    values[i] = static_cast<std::int32_t>(random_below(key, i, bound));
+  }
+  return values;
+}
+
+}  // namespace
+
+std::vector<ModelCase> model_cases() {
+  std::vector<ModelCase> all = decoder_cases();
+  for (const auto& more : {encoder_cases(), translator_cases()}) {
+    all.insert(all.end(), more.begin(), more.end());
+  }
+  return all;
+}
+
+BatchData::BatchData(const ModelConfig& config, const BatchShape& shape, std::uint64_t seed)
+    : shape_(shape) {
+  const std::size_t rows = shape.batch * shape.length;
+  tokens = draw(rows, config.vocab, derive(seed, "tokens"));
+  if (shape.padded) lengths = some_lengths(shape.batch, shape.length);
+  if (shape.typed) types = draw(rows, config.token_types, derive(seed, "types"));
+  if (config.family == "encoder-decoder") {
+    source = draw(shape.batch * shape.source_length, config.vocab, derive(seed, "source"));
+    if (shape.padded) source_lengths = some_lengths(shape.batch, shape.source_length);
+  }
+  if (config.head == "classifier") {
+    targets = draw(shape.batch, config.classes, derive(seed, "targets"));
+    return;
+  }
+  targets = draw(rows, config.vocab, derive(seed, "targets"));
+  for (std::size_t i = 0; i < rows; ++i) {
+    const std::size_t b = i / shape.length;
+    const bool padding = shape.padded && i % shape.length >= static_cast<std::size_t>(lengths[b]);
+    if (padding || (rows > 4 && i % 5 == 3)) targets[i] = -1;
+    if (padding && config.padding_token >= 0) {
+      tokens[i] = static_cast<std::int32_t>(config.padding_token);
+    }
+  }
+}
+
+Batch BatchData::view() const {
+  return {.batch = shape_.batch,
+          .length = shape_.length,
+          .tokens = tokens,
+          .targets = targets,
+          .lengths = lengths,
+          .token_types = types,
+          .source_length = shape_.source_length,
+          .source = source,
+          .source_lengths = source_lengths};
+}
+
+}  // namespace longspan::testing

@@ -1,0 +1,49 @@
+// Models small enough for the reference that between them give every config field a value that
+// matters, and batches for them.
+#pragma once
+
+#include <cstdint>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "longspan/models/batch.h"
+#include "longspan/models/config.h"
+
+namespace longspan::testing {
+
+struct BatchShape {
+  std::size_t batch = 2;
+  std::size_t length = 5;
+  std::size_t source_length = 0;
+  bool padded = false;  // sequences of several real lengths, one of them full
+  bool typed = false;
+};
+
+struct ModelCase {
+  std::string name;
+  ModelConfig config;
+  BatchShape shape;
+};
+inline void PrintTo(const ModelCase& c, std::ostream* out) { *out << c.name; }
+
+std::vector<ModelCase> model_cases();
+
+// Random tokens and targets; padding is ignored by the loss, and so are some real tokens.
+class BatchData {
+ public:
+  BatchData(const ModelConfig& config, const BatchShape& shape, std::uint64_t seed);
+  Batch view() const;
+
+  std::vector<std::int32_t> tokens;
+  std::vector<std::int32_t> targets;
+  std::vector<std::int32_t> lengths;
+  std::vector<std::int32_t> types;
+  std::vector<std::int32_t> source;
+  std::vector<std::int32_t> source_lengths;
+
+ private:
+  BatchShape shape_;
+};
+
+}  // namespace longspan::testing

@@ -1,0 +1,216 @@
+// Whole models from the reference's pieces: the same config, the parameters by name.
+#pragma once
+
+#include <string>
+
+#include "longspan/models/batch.h"
+#include "longspan/models/config.h"
+#include "longspan/testing/reference.h"
+
+namespace longspan::testing {
+
+// `key` seeds dropout; training without dropout and inference are the same function.
+template <class S>
+class ReferenceModel {
+ public:
+  ReferenceModel(const ModelConfig& config, const Weights& weights, const Batch& batch,
+                 bool training = true, RandomKey key = 0)
+      : c_(config),
+        w_(weights),
+        batch_(batch),
+        rate_(training ? config.dropout : 0.0F),
+        key_(key) {}
+
+  Tensor<S> logits() const {
+    const bool both = c_.family == "encoder-decoder";
+    Tensor<S> x;
+    Tensor<S> memory;
+    if (c_.family != "decoder") {
+      const Side side =
+          both ? Side{"encoder", batch_.source_length, batch_.source_lengths,
+                      derive(key_, "encoder"), c_.layers}
+               : Side{"encoder", batch_.length, batch_.lengths, derive(key_, "encoder"), c_.layers};
+      x = embed("embedding", side, both ? batch_.source : batch_.tokens, !both);
+      x = stack(side, x, nullptr);
+      memory = x;
+    }
+    if (c_.family != "encoder") {
+      const Side side{"decoder", batch_.length, batch_.lengths, derive(key_, "decoder"),
+                      both ? c_.decoder_layers : c_.layers};
+      x = embed(both ? "decoder_embedding" : "embedding", side, batch_.tokens, true);
+      x = stack(side, x, both ? &memory : nullptr);
+    }
+    return head(x);
+  }
+  // Σ cross-entropy, not scaled.
+  S loss() const { return cross_entropy_of(logits(), batch_.targets); }
+
+ private:
+  struct Side {
+    std::string name;
+    std::size_t length;
+    std::span<const std::int32_t> lengths;
+    RandomKey key;
+    std::size_t layers;
+  };
+
+  Tensor<S> norm_of(const std::string& name, const Tensor<S>& x) const {
+    return norm(w_, name, c_.norm, static_cast<double>(c_.norm_epsilon), x);
+  }
+
+  Tensor<S> embed(const std::string& name, const Side& side, std::span<const std::int32_t> tokens,
+                  bool typed) const {
+    const std::size_t d = c_.d_model;
+    const Tensor<S> table = w_.get<S>("embedding.tokens");
+    const Tensor<S> learned =
+        c_.positions == "learned" ? w_.get<S>(name + ".positions") : Tensor<S>{};
+    const Tensor<S> types = c_.token_types > 0 ? w_.get<S>(name + ".types") : Tensor<S>{};
+    Tensor<S> x(tokens.size(), d);
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      const std::size_t position = i % side.length;
+      const std::size_t type = typed && !batch_.token_types.empty()
+                                   ? static_cast<std::size_t>(batch_.token_types[i])
+                                   : 0;
+      for (std::size_t j = 0; j < d; ++j) {
+        const S entry = table(static_cast<std::size_t>(tokens[i]), j);
+        // The padding token's row is a constant here: it receives no gradient from look-ups.
+        x(i, j) = tokens[i] == c_.padding_token ? S(real_part(entry)) : entry;
+        if (c_.positions == "learned") x(i, j) += learned(position, j);
+        if (c_.positions == "sinusoidal") x(i, j) += sinusoid(position, j, d);
+        if (c_.token_types > 0) x(i, j) += types(type, j);
+      }
+    }
+    if (c_.embedding_norm) x = norm_of(name + ".norm", x);
+    return drop(Dropout{rate_, derive(side.key, "embedding")}, x);
+  }
+
+  Tensor<S> attention(const std::string& name, const Side& side, RandomKey key, const Tensor<S>& x,
+                      const Tensor<S>* memory) const {
+    AttentionSetting a;
+    a.batch = batch_.batch;
+    a.heads = c_.heads;
+    a.kv_heads = c_.kv_heads == 0 ? c_.heads : c_.kv_heads;
+    a.dropout = {rate_, derive(key, "attention")};
+    a.causal = memory == nullptr && side.name == "decoder";
+    a.key_lengths = memory == nullptr ? side.lengths : batch_.source_lengths;
+    const std::size_t d = c_.d_model;
+    const std::size_t kv = d / a.heads * a.kv_heads;
+    Tensor<S> q;
+    Tensor<S> pair;
+    if (memory == nullptr) {
+      const Tensor<S> all = linear(w_, name + ".qkv", x);
+      q = columns(all, 0, d);
+      pair = columns(all, d, 2 * kv);
+    } else {
+      q = linear(w_, name + ".q", x);
+      pair = linear(w_, name + ".kv", *memory);
+    }
+    Tensor<S> k = columns(pair, 0, kv);
+    const Tensor<S> v = columns(pair, kv, kv);
+    if (memory == nullptr && c_.positions == "rotary") {
+      const auto base = static_cast<double>(c_.rotary_base);
+      rotate_heads(q, side.length, a.heads, base, c_.rotary_interleaved);
+      rotate_heads(k, side.length, a.kv_heads, base, c_.rotary_interleaved);
+    }
+    return linear(w_, name + ".out", attend(a, q, k, v));
+  }
+
+  // Branch i of the stack: self-attention, cross-attention where there is a memory, feed-forward.
+  Tensor<S> branch(const Side& side, std::size_t i, const Tensor<S>& x,
+                   const Tensor<S>* memory) const {
+    const std::size_t per_layer = memory == nullptr ? 2 : 3;
+    const std::string layer = side.name + "." + std::to_string(i / per_layer);
+    const std::size_t which = i % per_layer;
+    const RandomKey key = derive(side.key, i);
+    Tensor<S> y;
+    if (which == 0) {
+      y = attention(layer + ".attention", side, key, x, nullptr);
+    } else if (which == 1 && memory != nullptr) {
+      y = attention(layer + ".cross", side, key, x, memory);
+    } else {
+      y = feed_forward(w_, layer + ".feed_forward", c_.activation, c_.gated, x);
+    }
+    return drop(Dropout{rate_, derive(key, "residual")}, y);
+  }
+  std::string norm_name(const Side& side, std::size_t i, bool cross) const {
+    const std::size_t per_layer = cross ? 3 : 2;
+    const std::size_t which = i % per_layer;
+    const std::string layer = side.name + "." + std::to_string(i / per_layer);
+    if (which == 0) return layer + ".attention_norm";
+    return layer + (which == 1 && cross ? ".cross_norm" : ".feed_forward_norm");
+  }
+
+  Tensor<S> stack(const Side& side, const Tensor<S>& input, const Tensor<S>* memory) const {
+    const bool cross = memory != nullptr;
+    const std::size_t count = side.layers * (cross ? 3 : 2);
+    Tensor<S> x = input;
+    if (c_.wiring == "post") {
+      for (std::size_t i = 0; i < count; ++i) {
+        x = norm_of(norm_name(side, i, cross), add(x, branch(side, i, x, memory)));
+      }
+      return x;
+    }
+    if (c_.wiring == "pre") {
+      for (std::size_t i = 0; i < count; ++i) {
+        x = add(x, branch(side, i, norm_of(norm_name(side, i, cross), x), memory));
+      }
+    } else {
+      Tensor<S> a = input;
+      Tensor<S> b = input;
+      for (std::size_t i = 0; i < count; ++i) {
+        Tensor<S>& target = i % 2 == 0 ? a : b;
+        const Tensor<S>& source = i % 2 == 0 ? b : a;
+        target = add(target, branch(side, i, norm_of(norm_name(side, i, cross), source), memory));
+      }
+      x = add(a, b);
+      for (S& value : x.data) value *= 0.5;
+    }
+    return norm_of(side.name + ".norm", x);
+  }
+
+  Tensor<S> pooled(const Tensor<S>& x) const {
+    Tensor<S> y(batch_.batch, x.cols);
+    for (std::size_t b = 0; b < batch_.batch; ++b) {
+      std::size_t count = 1;
+      if (c_.pool == "mean") {
+        count =
+            batch_.lengths.empty() ? batch_.length : static_cast<std::size_t>(batch_.lengths[b]);
+        if (count == 0) count = 1;
+      }
+      for (std::size_t i = 0; i < count; ++i) {
+        for (std::size_t j = 0; j < x.cols; ++j) {
+          y(b, j) += x(b * batch_.length + i, j) / static_cast<double>(count);
+        }
+      }
+    }
+    return y;
+  }
+
+  Tensor<S> head(Tensor<S> x) const {
+    if (c_.head == "classifier") x = pooled(x);
+    if (c_.head_transform) {
+      x = linear(w_, "head.transform", x);
+      for (S& value : x.data) value = activation(c_.head_activation, value);
+      if (c_.head_norm) x = norm_of("head.norm", x);
+    }
+    const bool tied = c_.head == "lm" && c_.tied;
+    const Tensor<S> weight =
+        w_.get<S>(tied ? std::string("embedding.tokens") : std::string("head.output.weight"));
+    return linear(x, weight, w_.get_if<S>("head.output.bias"));
+  }
+
+  const ModelConfig& c_;
+  const Weights& w_;
+  const Batch& batch_;
+  float rate_;
+  RandomKey key_;
+};
+
+// scale·Σ cross-entropy of the batch.
+template <class S>
+S reference_loss(const ModelConfig& config, const Weights& weights, const Batch& batch,
+                 RandomKey key, double scale) {
+  return scale * ReferenceModel<S>(config, weights, batch, /*training=*/true, key).loss();
+}
+
+}  // namespace longspan::testing
