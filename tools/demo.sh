@@ -1,11 +1,15 @@
 #!/bin/sh
-# tools/demo.sh path/to/longspan: trains a small model on the bundled text, evaluates it and lets
-# it write, in about two minutes.
+# tools/demo.sh path/to/longspan [directory]: trains a small model on the bundled text, evaluates it
+# and lets it write, in about a minute.
 set -e
 longspan=$1
 out=${2:-build/demo}
-rm -rf "$out"
-"$longspan" train text --data data/demo.txt --out "$out" --steps 600
+"$longspan" list
+echo
+"$longspan" train text --data data/tinyshakespeare.txt --out "$out" --overwrite --steps 1000
 "$longspan" eval "$out"
-"$longspan" generate "$out" --prompt "The "
-echo "checkpoint: $out"
+echo
+"$longspan" generate "$out" --prompt "ROMEO:" --tokens 400
+echo
+echo "The trained model is in $out; go on with it:"
+echo "  $longspan train text --out $out --resume --steps 2000"

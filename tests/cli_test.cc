@@ -1,0 +1,265 @@
+// What the command line says: results, and one sentence for each kind of bad input.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "longspan/testing/command_line.h"
+
+namespace longspan::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+const std::string kText = LONGSPAN_SOURCE_DIR "/data/tinyshakespeare.txt";
+
+std::vector<std::string> small_training(const std::string& out,
+                                        const std::vector<std::string>& more = {}) {
+  std::vector<std::string> arguments = {
+      "train",        "text", "--data",  kText,       "--out",   out,         "--steps",  "8",
+      "--layers",     "1",    "--heads", "2",         "--batch", "2",         "--length", "8",
+      "--eval-every", "0",    "--quiet", "--d-model", "16",      "--threads", "2"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+// Exit 2 and exactly one line.
+void expect_wrong_input(const Outcome& outcome, const std::string& sentence) {
+  EXPECT_EQ(outcome.status, 2) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr(sentence));
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+}
+
+TEST(CommandLine, ListsItsRegistries) {
+  const Outcome table = longspan({"list"});
+  EXPECT_EQ(table.status, 0);
+  EXPECT_THAT(table.out, AllOf(HasSubstr("flash"), HasSubstr("full"), HasSubstr("text")));
+  const auto json = nlohmann::json::parse(longspan({"list", "--json"}).out);
+  EXPECT_EQ(json["attention"][0]["name"], "full");
+  EXPECT_TRUE(json["attention"][0]["exact"]);
+}
+
+TEST(CommandLine, SaysWhatItIs) {
+  EXPECT_THAT(longspan({"version"}).out, HasSubstr("longspan "));
+  EXPECT_EQ(nlohmann::json::parse(longspan({"version", "--json", "--threads", "1"}).out)["threads"],
+            1);
+}
+
+TEST(CommandLine, HelpHasExamples) {
+  for (const char* command : {"train", "eval", "generate"}) {
+    const Outcome help = longspan({command, "--help"});
+    EXPECT_EQ(help.status, 0);
+    EXPECT_THAT(help.out, HasSubstr("Examples:")) << command;
+  }
+}
+
+TEST(CommandLine, TrainsEvaluatesAndGenerates) {
+  const Scratch scratch;
+  const std::string model = scratch.path("model");
+  const Outcome train = longspan(small_training(model, {"--json"}));
+  ASSERT_EQ(train.status, 0) << train.err;
+  const auto trained = nlohmann::json::parse(train.out);
+  EXPECT_EQ(trained["step"], 8);
+  EXPECT_FALSE(trained["diverged"]);
+
+  const auto quality = nlohmann::json::parse(longspan({"eval", model, "--json"}).out);
+  const double loss = quality["loss"];
+  EXPECT_GT(loss, 2.0);
+  EXPECT_LT(loss, 4.3);
+  EXPECT_NEAR(quality["perplexity"].get<double>(), std::exp(loss), 1e-6 * std::exp(loss));
+  // The text is ASCII: a character is a byte.
+  EXPECT_NEAR(quality["bits_per_byte"].get<double>(), loss / std::log(2.0), 1e-9);
+
+  const std::vector<std::string> generate = {"generate", model,     "--prompt", "KING", "--tokens",
+                                             "20",       "--quiet", "--seed",   "7"};
+  const Outcome text = longspan(generate);
+  EXPECT_EQ(text.status, 0);
+  EXPECT_EQ(text.out.substr(0, 4), "KING");
+  EXPECT_EQ(text.out.size(), 4U + 20U + 1U);
+  EXPECT_EQ(longspan(generate).out, text.out);
+}
+
+TEST(CommandLine, GeneratesPastTheContext) {
+  const Scratch scratch;
+  const std::string model = scratch.path("model");
+  ASSERT_EQ(longspan(small_training(model)).status, 0);
+  const Outcome text = longspan({"generate", model, "--prompt", "A prompt longer than the context",
+                                 "--tokens", "50", "--quiet"});
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_EQ(text.out.size(), 32U + 50U + 1U);
+}
+
+TEST(CommandLine, EveryWiringAndMechanismTrains) {
+  for (const char* wiring : {"post", "pre", "reversible"}) {
+    for (const char* attention : {"full", "flash"}) {
+      const Scratch scratch;
+      const Outcome train = longspan(small_training(
+          scratch.path("m"), {"--wiring", wiring, "--attention", attention, "--dropout", "0.1",
+                              "--positions", "rotary", "--norm", "rms", "--activation", "silu",
+                              "--gated", "--kv-heads", "1", "--accumulate", "2"}));
+      EXPECT_EQ(train.status, 0) << wiring << " " << attention << ": " << train.err;
+    }
+  }
+}
+
+TEST(CommandLine, BytesTrainOnAnything) {
+  const Scratch scratch;
+  std::string noise;
+  for (int i = 0; i < 4000; ++i) noise.push_back(static_cast<char>(i * i % 251 + 5));
+  write_all(scratch.path("noise"), noise);
+  EXPECT_EQ(longspan(small_training(scratch.path("m"),
+                                    {"--data", scratch.path("noise"), "--vocabulary", "bytes"}))
+                .status,
+            2)
+      << "--data twice";
+  const Outcome train =
+      longspan({"train", "text", "--data", scratch.path("noise"), "--vocabulary", "bytes", "--out",
+                scratch.path("m"), "--steps", "2", "--layers", "1", "--d-model", "16", "--heads",
+                "2", "--length", "8", "--quiet"});
+  EXPECT_EQ(train.status, 0) << train.err;
+}
+
+TEST(BadInput, UnknownNamesSuggestTheNearest) {
+  const Scratch scratch;
+  const std::string m = scratch.path("m");
+  expect_wrong_input(longspan({"trian"}), "did you mean 'train'?");
+  expect_wrong_input(longspan({"train", "txt"}), "unknown task 'txt'; did you mean 'text'?");
+  expect_wrong_input(longspan(small_training(m, {"--attention", "flsh"})), "did you mean 'flash'?");
+  expect_wrong_input(longspan(small_training(m, {"--wiring", "prenorm"})), "did you mean 'pre'?");
+  expect_wrong_input(longspan(small_training(m, {"--norm", "rsm"})), "did you mean 'rms'?");
+  expect_wrong_input(longspan(small_training(m, {"--activation", "gelo"})), "did you mean 'gelu'?");
+  expect_wrong_input(longspan(small_training(m, {"--optimizer", "adamm"})), "did you mean 'adam'?");
+  expect_wrong_input(longspan(small_training(m, {"--schedule", "cos"})),
+                     "Known: constant, linear, cosine");
+  expect_wrong_input(longspan(small_training(m, {"--rule", "backprop"})), "did you mean 'bp'?");
+  expect_wrong_input(longspan(small_training(m, {"--positions", "rotry"})),
+                     "did you mean 'rotary'?");
+  expect_wrong_input(longspan(small_training(m, {"--vocabulary", "chars"})), "characters");
+  expect_wrong_input(longspan(small_training(m, {"--frobnicate"})), "--frobnicate");
+  EXPECT_FALSE(std::filesystem::exists(m)) << "nothing may be written for input that is wrong";
+}
+
+TEST(BadInput, ImpossibleShapes) {
+  const Scratch scratch;
+  const std::string m = scratch.path("m");
+  expect_wrong_input(longspan(small_training(m, {"--kv-heads", "3"})), "2 heads cannot share 3");
+  expect_wrong_input(longspan({"train", "text", "--data", kText, "--out", m, "--heads", "3"}),
+                     "width 128 does not divide into 3 heads");
+  expect_wrong_input(longspan({"train", "text", "--data", kText, "--out", m, "--length", "0"}),
+                     "length 0");
+  expect_wrong_input(longspan({"train", "text", "--data", kText, "--out", m, "--length", "-1"}),
+                     "--length");
+  expect_wrong_input(longspan({"train", "text", "--data", kText, "--out", m, "--layers", "0"}),
+                     "layers is 0");
+  expect_wrong_input(longspan(small_training(m, {"--dropout", "1"})), "dropout is 1");
+  expect_wrong_input(longspan(small_training(m, {"--lr", "-1"})), "learning rate is -1");
+  expect_wrong_input(longspan({"train", "text", "--data", kText, "--out", m, "--length", "300000"}),
+                     "111540");
+  expect_wrong_input(longspan({"train", "text", "--data", kText, "--out", m, "--length", "100000",
+                               "--attention", "full"}),
+                     "use flash");
+}
+
+TEST(BadInput, Data) {
+  const Scratch scratch;
+  const std::string m = scratch.path("m");
+  write_all(scratch.path("short"), "too short");
+  write_all(scratch.path("binary"), std::string("\xff\xfe\x00 not text", 12));
+  expect_wrong_input(longspan({"train", "text", "--out", m}), "need --data FILE");
+  expect_wrong_input(longspan({"train", "text", "--data", scratch.path("none"), "--out", m}),
+                     "none");
+  expect_wrong_input(longspan({"train", "text", "--data", scratch.path("short"), "--out", m}),
+                     "9 tokens");
+  expect_wrong_input(longspan({"train", "text", "--data", scratch.path("binary"), "--out", m}),
+                     "bytes");
+}
+
+TEST(BadInput, Checkpoints) {
+  const Scratch scratch;
+  const std::string m = scratch.path("m");
+  expect_wrong_input(longspan({"eval", m}), "does not exist");
+  expect_wrong_input(longspan({"generate", m}), "does not exist");
+  expect_wrong_input(longspan({"train", "text", "--out", m, "--resume"}), "does not exist");
+
+  ASSERT_EQ(longspan(small_training(m)).status, 0);
+  expect_wrong_input(longspan(small_training(m)), "already holds a checkpoint");
+  const std::string file = m + "/model.safetensors";
+  const std::string good = read_all(file);
+
+  write_all(file, good.substr(0, good.size() / 2));
+  expect_wrong_input(longspan({"eval", m}), "model.safetensors");
+  write_all(file, "");
+  expect_wrong_input(longspan({"eval", m}), "model.safetensors");
+  std::string flipped = good;
+  flipped[good.size() - 100] = static_cast<char>(flipped[good.size() - 100] ^ 1);
+  write_all(file, flipped);
+  expect_wrong_input(longspan({"eval", m}), "corrupt");
+  std::filesystem::remove(file);
+  expect_wrong_input(longspan({"eval", m}), "model.safetensors");
+  write_all(file, good);
+  ASSERT_EQ(longspan({"eval", m}).status, 0);
+
+  write_all(m + "/config.json", "{ not json");
+  expect_wrong_input(longspan({"eval", m}), "config.json");
+}
+
+TEST(BadInput, Generation) {
+  const Scratch scratch;
+  const std::string m = scratch.path("m");
+  ASSERT_EQ(longspan(small_training(m)).status, 0);
+  expect_wrong_input(longspan({"generate", m, "--prompt", ""}), "prompt is empty");
+  expect_wrong_input(longspan({"generate", m, "--prompt", "é"}), "the prompt");
+  expect_wrong_input(longspan({"generate", m, "--temperature", "-1"}), "temperature is -1");
+  expect_wrong_input(longspan({"generate", m, "--top-p", "0"}), "top-p is 0");
+}
+
+TEST(BadInput, OtherDataIsNoticedOnResuming) {
+  const Scratch scratch;
+  const std::string m = scratch.path("m");
+  ASSERT_EQ(longspan(small_training(m)).status, 0);
+  write_all(scratch.path("other"), read_all(kText) + ".");
+  expect_wrong_input(
+      longspan({"train", "text", "--out", m, "--resume", "--data", scratch.path("other")}),
+      "is not the file");
+}
+
+TEST(FullDisk, KeepsTheOldCheckpointAndSaysSo) {
+  const Scratch scratch;
+  const std::string m = scratch.path("m");
+  ASSERT_EQ(longspan(small_training(m)).status, 0);
+  const std::string before = read_all(m + "/model.safetensors");
+  const Outcome full = longspan(
+      {"train", "text", "--out", m, "--resume", "--steps", "12", "--quiet"}, {.file_limit = 4096});
+  EXPECT_EQ(full.status, 1);
+  EXPECT_THAT(full.err, HasSubstr("model.safetensors"));
+  EXPECT_EQ(std::count(full.err.begin(), full.err.end(), '\n'), 1) << full.err;
+  EXPECT_EQ(read_all(m + "/model.safetensors"), before);
+  EXPECT_EQ(longspan({"eval", m}).status, 0);
+}
+
+TEST(Interrupt, SavesAndSaysHowToGoOn) {
+  const Scratch scratch;
+  const std::string m = scratch.path("m");
+  Process train({"train",    "text", "--data",       kText, "--out",   m,   "--steps", "1000000",
+                 "--layers", "1",    "--d-model",    "16",  "--heads", "2", "--batch", "2",
+                 "--length", "8",    "--eval-every", "0"});
+  while (!std::filesystem::exists(m + "/model.safetensors")) usleep(10000);
+  usleep(300000);
+  train.signal(SIGINT);
+  const Outcome outcome = train.wait();
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("--resume"));
+  EXPECT_EQ(longspan({"eval", m}).status, 0);
+}
+
+}  // namespace
+}  // namespace longspan::testing

@@ -1,0 +1,78 @@
+// Training that is killed at random moments and resumed ends with the same bits as training that is
+// left alone, on any number of threads.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "longspan/base/random.h"
+#include "longspan/testing/command_line.h"
+
+namespace longspan::testing {
+namespace {
+
+const std::string kText = LONGSPAN_SOURCE_DIR "/data/tinyshakespeare.txt";
+constexpr int kSteps = 400;
+
+std::vector<std::string> arguments(const std::string& out, const std::string& threads) {
+  return {"train",        "text",  "--data",       kText,
+          "--out",        out,     "--steps",      std::to_string(kSteps),
+          "--layers",     "2",     "--d-model",    "32",
+          "--heads",      "2",     "--batch",      "4",
+          "--length",     "16",    "--dropout",    "0.1",
+          "--eval-every", "0",     "--save-every", "7",
+          "--threads",    threads, "--quiet"};
+}
+
+std::vector<std::string> resume(const std::string& out, const std::string& threads) {
+  return {
+      "train",        "text", "--out",        out, "--resume",  "--steps", std::to_string(kSteps),
+      "--eval-every", "0",    "--save-every", "7", "--threads", threads,   "--quiet"};
+}
+
+std::string weights(const std::string& model) { return read_all(model + "/model.safetensors"); }
+
+TEST(Resume, KilledAtRandomMomentsGivesTheSameBits) {
+  const Scratch scratch;
+  const std::string undisturbed = scratch.path("undisturbed");
+  const auto start = std::chrono::steady_clock::now();
+  ASSERT_EQ(longspan(arguments(undisturbed, "2")).status, 0);
+  const auto took = std::chrono::duration_cast<std::chrono::microseconds>(
+      std::chrono::steady_clock::now() - start);
+
+  int kills = 0;
+  for (std::uint64_t trial = 0; trial < 3; ++trial) {
+    const std::string killed = scratch.path("killed" + std::to_string(trial));
+    bool finished = false;
+    for (std::uint64_t attempt = 0; !finished && attempt < 200; ++attempt) {
+      const bool exists = std::filesystem::exists(killed + "/model.safetensors");
+      Process train(exists ? resume(killed, "2") : arguments(killed, "2"));
+      // Up to a third of the whole run, so that every run is killed a few times and still gets on.
+      const auto pause = 1000 + random_below(derive(7, trial), attempt,
+                                             static_cast<std::uint64_t>(took.count() / 3 + 1));
+      usleep(static_cast<useconds_t>(pause));
+      train.signal(SIGKILL);
+      const Outcome outcome = train.wait();
+      finished = outcome.status == 0;
+      kills += finished ? 0 : 1;
+      ASSERT_TRUE(finished || outcome.status == 128 + SIGKILL) << outcome.err;
+    }
+    ASSERT_TRUE(finished);
+    EXPECT_EQ(weights(killed), weights(undisturbed)) << "trial " << trial;
+  }
+  EXPECT_GE(kills, 3);
+}
+
+TEST(Resume, OneAndTwoThreadsGiveTheSameBits) {
+  const Scratch scratch;
+  ASSERT_EQ(longspan(arguments(scratch.path("one"), "1")).status, 0);
+  ASSERT_EQ(longspan(arguments(scratch.path("two"), "2")).status, 0);
+  EXPECT_EQ(weights(scratch.path("one")), weights(scratch.path("two")));
+}
+
+}  // namespace
+}  // namespace longspan::testing
