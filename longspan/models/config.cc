@@ -1,6 +1,6 @@
 #include "longspan/models/config.h"
 
-#include <array>
+#include <cmath>
 #include <string_view>
 
 #include "longspan/base/config.h"
@@ -19,6 +19,11 @@ void check_choice(std::string_view what, std::string_view value,
 
 void check_positive(std::string_view what, std::size_t value) {
   require(value > 0, "[model] {} is 0; need at least 1", what);
+}
+
+void check_positive(std::string_view what, float value) {
+  require(value > 0.0F && std::isfinite(value), "[model] {} is {}; need a positive number", what,
+          value);
 }
 
 }  // namespace
@@ -43,8 +48,10 @@ void check(const ModelConfig& c) {
           "[model] {} heads cannot share {} key-value heads; need a divisor", c.heads, c.kv_heads);
   require(c.dropout >= 0.0F && c.dropout < 1.0F, "[model] dropout is {}; need 0 ≤ dropout < 1",
           c.dropout);
-  require(c.norm_epsilon > 0.0F, "[model] norm_epsilon is {}; need a positive number",
-          c.norm_epsilon);
+  check_positive("norm_epsilon", c.norm_epsilon);
+  check_positive("rotary_base", c.rotary_base);
+  require(c.init_deviation >= 0.0F && std::isfinite(c.init_deviation),
+          "[model] init_deviation is {}; need a number of 0 or more", c.init_deviation);
 }
 
 }  // namespace longspan

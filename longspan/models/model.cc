@@ -203,12 +203,15 @@ void Model::book(const Batch& batch, bool training, std::size_t bytes) {
   }
   arena_.clear();
   arena_.reset_peak();
+  tape_.ready = false;
 }
 
 CrossEntropy Model::forward(const Batch& batch, RandomKey key, float scale) {
   check_batch(batch, /*needs_targets=*/true);
   book(batch, /*training=*/true, training_bytes(batch));
   tape_.key = key;
+  tape_.batch = batch.batch;
+  tape_.length = batch.length;
   Matrix x;
   if (has_encoder()) {
     const Pass pass = encoder_pass(batch, key, true);
@@ -225,11 +228,15 @@ CrossEntropy Model::forward(const Batch& batch, RandomKey key, float scale) {
     x = decoder_->forward(pass, x, tape_.decoder, arena_);
   }
   tape_.head = head_->forward(output_pass(batch), x, /*saves=*/true, arena_);
+  tape_.ready = true;
   const Meter::Scope scope(kLossMeter, Phase::kForward);
   return cross_entropy_forward(tape_.head.logits, batch.targets, scale);
 }
 
 void Model::backward(const Batch& batch, float scale) {
+  require(tape_.ready && tape_.batch == batch.batch && tape_.length == batch.length,
+          "[model] backward without a forward; need forward on the same batch just before");
+  tape_.ready = false;  // what forward left is used up
   {
     const Meter::Scope scope(kLossMeter, Phase::kBackward);
     cross_entropy_backward(tape_.head.logits, batch.targets, scale);
@@ -352,7 +359,13 @@ ConstMatrix Model::decode(const Batch& batch, std::span<KeyValueCache> caches) {
   require(caches.size() == decoder_->self_attentions(),
           "[model] {} caches; need one for each of {} layers", caches.size(),
           decoder_->self_attentions());
+  require(batch.lengths.empty(),
+          "[model] lengths of padded sequences while decoding; need whole sequences");
   check_batch(batch, /*needs_targets=*/false);
+  require(caches.front().k.batch == batch.batch, "[model] {} sequences; the caches are for {}",
+          batch.batch, caches.front().k.batch);
+  // Key lengths count the keys of the cache too, which `lengths` does not.
+  require(batch.lengths.empty(), "[model] decoding takes whole pieces; need no lengths");
   require(caches.front().used + batch.length <= config_.max_length,
           "[model] {} tokens behind {}; the model takes at most {}", batch.length,
           caches.front().used, config_.max_length);

@@ -92,6 +92,9 @@ class Model {
     Stack::Tape decoder;
     Head::Saved head;
     RandomKey key = 0;
+    std::size_t batch = 0;
+    std::size_t length = 0;
+    bool ready = false;  // forward ran and nothing has used its memory since
   } tape_;
 };
 

@@ -31,6 +31,10 @@ TEST(ModelConfig, SaysWhatCannotBeBuilt) {
             "[model] a classifier head on a decoder; need an encoder");
   EXPECT_EQ(error_of("dropout=1"), "[model] dropout is 1; need 0 ≤ dropout < 1");
   EXPECT_EQ(error_of("norm_epsilon=0"), "[model] norm_epsilon is 0; need a positive number");
+  EXPECT_EQ(error_of("norm_epsilon=inf"), "[model] norm_epsilon is inf; need a positive number");
+  EXPECT_EQ(error_of("rotary_base=0"), "[model] rotary_base is 0; need a positive number");
+  EXPECT_EQ(error_of("init_deviation=nan"),
+            "[model] init_deviation is nan; need a number of 0 or more");
   EXPECT_EQ(error_of("positions=rotary,d_model=12,heads=4"),
             "[rotary] heads are 3 wide; need an even width");
 }
@@ -101,6 +105,37 @@ TEST(Model, RefusesBatchesThatDoNotFit) {
   c.decoder_layers = 1;
   EXPECT_EQ(batch_error(c, {.batch = 1, .length = 2, .tokens = two, .targets = two}),
             "[model] 0 source tokens; need 1 to 4");
+}
+
+// Backward reads what forward left in the arena; a step in between would have overwritten it.
+TEST(Model, BackwardNeedsItsForward) {
+  ModelConfig c;
+  c.layers = 1;
+  c.d_model = 8;
+  c.vocab = 5;
+  Model model(c);
+  model.allocate(1);
+  const std::vector<std::int32_t> tokens = {0, 1, 2, 3};
+  const Batch batch{.batch = 1, .length = 4, .tokens = tokens, .targets = tokens};
+  const Batch other{.batch = 2, .length = 2, .tokens = tokens, .targets = tokens};
+  const auto error = [&](const Batch& b) -> std::string {
+    try {
+      model.backward(b, 1.0F);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "";
+  };
+  const std::string refusal =
+      "[model] backward without a forward; need forward on the same batch just before";
+  EXPECT_EQ(error(batch), refusal);
+  model.forward(batch, 0, 1.0F);
+  EXPECT_EQ(error(other), refusal) << "another shape";
+  EXPECT_EQ(error(batch), "");
+  EXPECT_EQ(error(batch), refusal) << "twice";
+  model.forward(batch, 0, 1.0F);
+  model.logits(batch);
+  EXPECT_EQ(error(batch), refusal) << "its memory was used again";
 }
 
 }  // namespace

@@ -1,0 +1,153 @@
+// Token by token with the cache gives what the whole sequence gives.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "longspan/attention/registry.h"
+#include "longspan/base/error.h"
+#include "longspan/models/model.h"
+#include "longspan/testing/check_layer.h"
+#include "longspan/testing/reference_cases.h"
+
+namespace longspan {
+namespace {
+
+using testing::BatchData;
+
+struct Case {
+  std::string name;
+  ModelConfig config;
+  std::size_t prefill;
+};
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const Mechanism& mechanism : mechanisms()) {
+    const Abilities can = make_attention(mechanism.name)->abilities();
+    if (!can.decode) continue;
+    for (const char* wiring : {"post", "pre", "reversible"}) {
+      for (const char* positions : {"none", "learned", "sinusoidal", "rotary"}) {
+        ModelConfig c;
+        c.attention = std::string(mechanism.name);
+        c.layers = 2;
+        c.d_model = 24;
+        c.heads = 4;
+        c.kv_heads = can.grouped_heads ? 2 : 0;
+        c.vocab = 17;
+        c.max_length = 80;
+        c.wiring = wiring;
+        c.positions = positions;
+        c.rotary_interleaved = c.wiring == "pre";
+        c.dropout = can.dropout ? 0.2F : 0.0F;  // must not act here
+        const std::size_t prefill = c.wiring == "post" ? 1 : c.wiring == "pre" ? 13 : 66;
+        all.push_back({c.attention + "_" + wiring + "_" + positions, c, prefill});
+      }
+    }
+  }
+  return all;
+}
+
+class Decode : public ::testing::TestWithParam<Case> {};
+
+TEST_P(Decode, EqualsTheWholeSequence) {
+  const Case& c = GetParam();
+  Model model(c.config);
+  model.allocate(1);
+  testing::randomize(model.parameters(), 5);
+  constexpr std::size_t kBatch = 2;
+  constexpr std::size_t kLength = 73;
+  const std::size_t vocab = c.config.vocab;
+  const BatchData data(c.config, {.batch = kBatch, .length = kLength}, 3);
+  const ConstMatrix whole = model.logits(data.view());
+  const std::vector<float> want(whole.data, whole.data + whole.size());
+  float largest = 0.0F;
+  for (const float w : want) largest = std::max(largest, std::abs(w));
+
+  Arena memory(model.cache_bytes(kBatch, kLength));
+  std::vector<KeyValueCache> caches = model.make_caches(kBatch, kLength, memory);
+  std::size_t done = 0;
+  while (done < kLength) {
+    const std::size_t count = done == 0 ? c.prefill : 1;
+    std::vector<std::int32_t> tokens;
+    for (std::size_t b = 0; b < kBatch; ++b) {
+      for (std::size_t i = 0; i < count; ++i) tokens.push_back(data.tokens[b * kLength + done + i]);
+    }
+    const ConstMatrix got =
+        model.decode({.batch = kBatch, .length = count, .tokens = tokens}, caches);
+    done += count;
+    ASSERT_EQ(got.rows, kBatch);
+    ASSERT_EQ(got.cols, vocab);
+    for (std::size_t b = 0; b < kBatch; ++b) {
+      for (std::size_t j = 0; j < vocab; ++j) {
+        ASSERT_NEAR(got.row(b)[j], want[(b * kLength + done - 1) * vocab + j], 4e-6F * largest)
+            << "sequence " << b << ", token " << done - 1;
+      }
+    }
+    for (const KeyValueCache& cache : caches) ASSERT_EQ(cache.used, done);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, Decode, ::testing::ValuesIn(cases()),
+                         [](const auto& instance) { return instance.param.name; });
+
+ModelConfig plain(const std::string& positions) {
+  ModelConfig c;
+  c.layers = 1;
+  c.d_model = 8;
+  c.vocab = 5;
+  c.max_length = 4;
+  c.positions = positions;
+  return c;
+}
+
+std::string error_of(Model& model, const Batch& batch, std::span<KeyValueCache> caches) {
+  try {
+    model.decode(batch, caches);
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+TEST(DecodeErrors, SayWhatIsNeeded) {
+  const std::vector<std::int32_t> tokens = {1, 2, 3};
+  const std::vector<std::int32_t> lengths = {2};
+  const Batch three{.batch = 1, .length = 3, .tokens = tokens};
+  for (const char* positions : {"learned", "sinusoidal", "rotary"}) {
+    Model model(plain(positions));
+    model.allocate(1);
+    Arena memory(model.cache_bytes(1, 5));
+    std::vector<KeyValueCache> caches = model.make_caches(1, 5, memory);
+    EXPECT_EQ(error_of(model, three, {}), "[model] 0 caches; need one for each of 1 layers");
+    EXPECT_EQ(error_of(model, three, caches), "");
+    EXPECT_EQ(error_of(model, {.batch = 1, .length = 2, .tokens = {tokens.data(), 2}}, caches),
+              "[model] 2 tokens behind 3; the model takes at most 4");
+    EXPECT_EQ(caches.front().used, 3U) << "a refused call leaves the cache alone, " << positions;
+  }
+  Model model(plain("none"));
+  model.allocate(1);
+  Arena memory(model.cache_bytes(1, 3));
+  std::vector<KeyValueCache> caches = model.make_caches(1, 3, memory);
+  Batch padded = three;
+  padded.lengths = lengths;
+  EXPECT_EQ(error_of(model, padded, caches),
+            "[model] lengths of padded sequences while decoding; need whole sequences");
+  const std::vector<std::int32_t> two = {1, 2};
+  EXPECT_EQ(error_of(model, {.batch = 2, .length = 1, .tokens = two}, caches),
+            "[model] 2 sequences; the caches are for 1");
+  EXPECT_EQ(error_of(model, three, caches), "");
+  EXPECT_EQ(error_of(model, {.batch = 1, .length = 1, .tokens = {tokens.data(), 1}}, caches),
+            "[decode] 1 tokens do not fit behind 3 in a cache of 3");
+  EXPECT_EQ(caches.front().used, 3U);
+
+  ModelConfig encoder = plain("learned");
+  encoder.family = "encoder";
+  Model other(encoder);
+  other.allocate(1);
+  EXPECT_EQ(error_of(other, three, {}),
+            "[model] a encoder cannot generate token by token; need a decoder with a "
+            "language-model head");
+}
+
+}  // namespace
+}  // namespace longspan
