@@ -50,10 +50,12 @@ ModelConfig larger_decoder() {
 
 TEST(Causal, LaterTokensDoNotReachEarlierLogits) {
   for (const Mechanism& mechanism : mechanisms()) {
-    if (!make_attention(mechanism.name)->abilities().causal) continue;
+    const Abilities can = make_attention(mechanism.name)->abilities();
+    if (!can.causal) continue;
     for (const char* wiring : {"post", "pre", "reversible"}) {
       ModelConfig config = larger_decoder();
       config.attention = std::string(mechanism.name);
+      if (!can.grouped_heads) config.kv_heads = 0;
       config.wiring = wiring;
       Model model = make_model(config);
       const std::size_t length = 131;
@@ -190,15 +192,17 @@ INSTANTIATE_TEST_SUITE_P(Cases, Invariants, ::testing::ValuesIn(testing::model_c
 // Large enough that every kernel divides its work.
 TEST(Threads, DoNotChangeTheBitsOfALargerStep) {
   for (const Mechanism& mechanism : mechanisms()) {
+    const Abilities can = make_attention(mechanism.name)->abilities();
     for (const char* wiring : {"post", "pre", "reversible"}) {
       ModelConfig config = larger_decoder();
       config.attention = std::string(mechanism.name);
-      if (!make_attention(config.attention)->abilities().causal) config.family = "encoder";
+      if (!can.causal) config.family = "encoder";
+      if (!can.grouped_heads) config.kv_heads = 0;
       config.wiring = wiring;
       config.d_model = 96;
       config.vocab = 257;
       config.positions = "learned";
-      config.dropout = make_attention(config.attention)->abilities().dropout ? 0.1F : 0.0F;
+      config.dropout = can.dropout ? 0.1F : 0.0F;
       const BatchData data(config, {.batch = 3, .length = 149}, 23);
       const std::vector<float> one = train_bits(config, data.view(), 1);
       EXPECT_TRUE(same_bits(one, train_bits(config, data.view(), 2)))

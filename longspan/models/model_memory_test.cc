@@ -1,6 +1,7 @@
 // The arena's high-water mark is the prediction, to the byte.
 #include <gtest/gtest.h>
 
+#include "longspan/base/parallel.h"
 #include "longspan/models/model.h"
 #include "longspan/testing/reference_cases.h"
 
@@ -16,6 +17,7 @@ class PlannedModel : public ::testing::TestWithParam<ModelCase> {};
 TEST_P(PlannedModel, TrainingTakesWhatWasBooked) {
   const ModelCase& c = GetParam();
   const RandomKey key = derive(29, c.name);
+  const int usual = thread_count();
   for (std::uint64_t i = 0; i < 4; ++i) {
     BatchShape shape = c.shape;
     if (i > 0) {
@@ -25,6 +27,7 @@ TEST_P(PlannedModel, TrainingTakesWhatWasBooked) {
         shape.source_length = 1 + random_below(key, 3 * i + 2, c.config.max_length);
       }
     }
+    set_thread_count(1 + static_cast<int>(i % 3));  // each thread has scratch of its own
     Model model(c.config);
     model.allocate(1);
     const BatchData data(c.config, shape, i);
@@ -35,6 +38,7 @@ TEST_P(PlannedModel, TrainingTakesWhatWasBooked) {
     EXPECT_EQ(model.arena().peak(), predicted)
         << "batch " << shape.batch << " length " << shape.length;
   }
+  set_thread_count(usual);
 }
 
 TEST_P(PlannedModel, InferenceTakesWhatWasBooked) {

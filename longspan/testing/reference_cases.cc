@@ -100,12 +100,19 @@ ModelConfig with_dropout(ModelConfig c) {
   return c;
 }
 
+// Deep enough for the rounding of reversible streams to show, if it grew.
+ModelConfig deep(ModelConfig c) {
+  c.layers = 10;
+  return c;
+}
+
 std::vector<ModelCase> decoder_cases() {
   return {{"gpt", gpt(), {.batch = 2, .length = 7}},
           {"llama", llama(), {.batch = 2, .length = 6}},
           {"llama_padded", llama(), {.batch = 3, .length = 5, .padded = true}},
           {"decoder_one_token", gpt(), {.batch = 1, .length = 1}},
           {"decoder_reversible", reversible_decoder(), {.batch = 2, .length = 6}},
+          {"decoder_reversible_deep", deep(reversible_decoder()), {.batch = 1, .length = 5}},
           {"decoder_rotary_post", rotary_post(), {.batch = 3, .length = 5, .padded = true}},
           {"decoder_dropout", with_dropout(gpt()), {.batch = 2, .length = 7}},
           {"decoder_reversible_dropout",
