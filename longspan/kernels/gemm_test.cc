@@ -79,6 +79,29 @@ TEST(Gemm, EqualsTheSumOfProductsForEveryTransposition) {
   });
 }
 
+TEST(Gemm, RowsOfATransposedLeftSideMayShareASetOfTheCache) {
+  for_each_target([] {
+    for (const std::size_t m : {6U, 8U, 13U, 97U, 200U}) {
+      const std::size_t k = 260;
+      const std::size_t n = 20;
+      const auto wide = GuardedMatrix::random(k, 1021, 1);  // 1024 apart
+      ASSERT_EQ(wide.view().stride, 1024U);
+      const auto b = GuardedMatrix::random(k, n, 2);
+      GuardedMatrix c(m, n);
+      gemm(wide.view().slice_cols(1021 - m, m), b.view(), c.view(), {.transpose_a = true});
+      EXPECT_TRUE(c.intact());
+      for (std::size_t i = 0; i < m; ++i) {
+        for (std::size_t j = 0; j < n; ++j) {
+          double want = 0.0;
+          for (std::size_t l = 0; l < k; ++l) want += double{wide.at(l, 1021 - m + i)} * b.at(l, j);
+          ASSERT_NEAR(c.at(i, j), want, 1.2e-7 * static_cast<double>(k))
+              << m << ": " << i << ", " << j;
+        }
+      }
+    }
+  });
+}
+
 TEST(Gemm, EmptySidesDoNothingAndAnEmptySumIsZero) {
   const auto before = GuardedMatrix::random(3, 5, 3);
   auto c = before;

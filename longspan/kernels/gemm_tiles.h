@@ -32,12 +32,11 @@ struct GemmTiles {
 };
 
 // Halves the longer side until a tile is some 25 µs of work. The first sixteen tiles may be as
-// small as 48×64, so that a weight gradient of 128×128 still feeds several cores; further ones stay
-// large enough to reuse what they load. Sides are multiples of the micro-kernels' 6 or 24 rows and
-// 16 columns.
+// small as 60×64, so that a weight gradient of 128×128 still feeds several cores; the more there
+// are, the larger they stay, to reuse what they load. Sides are multiples of the micro-kernels' 6
+// or 24 rows and 16 or 32 columns.
 inline GemmTiles gemm_tiles(std::size_t m, std::size_t n, std::size_t k) {
   constexpr std::size_t kWork = std::size_t{1} << 20U;  // MACCs
-  constexpr std::size_t kFirstTiles = 16;
   constexpr std::size_t kRowUnit = 24;
   constexpr std::size_t kColUnit = 32;
   const auto half = [](std::size_t side, std::size_t unit) {
@@ -45,9 +44,9 @@ inline GemmTiles gemm_tiles(std::size_t m, std::size_t n, std::size_t k) {
   };
   GemmTiles tiles{m, n, std::max<std::size_t>(m, 1), std::max<std::size_t>(n, 1)};
   while (tiles.rows * tiles.cols * k > 2 * kWork) {
-    const bool few = tiles.count() < kFirstTiles;
-    const std::size_t least_rows = few ? 48 : 192;
-    const std::size_t least_cols = few ? 64 : 256;
+    const std::size_t count = tiles.count();
+    const std::size_t least_rows = count < 16 ? 60 : count < 64 ? 120 : 192;
+    const std::size_t least_cols = count < 16 ? 64 : count < 64 ? 192 : 256;
     if (tiles.rows >= tiles.cols && tiles.rows >= 2 * least_rows) {
       tiles.rows = half(tiles.rows, kRowUnit);
     } else if (tiles.cols >= 2 * least_cols) {
