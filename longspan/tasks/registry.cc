@@ -22,6 +22,7 @@ const Task& find_task(std::string_view name) {
   const auto* const found = std::ranges::find(kTasks, name, &Task::name);
   if (found != kTasks.end()) return *found;
   std::vector<std::string_view> known;
+  known.reserve(kTasks.size());
   for (const Task& task : kTasks) known.push_back(task.name);
   throw_unknown("task", "task", name, known);
 }

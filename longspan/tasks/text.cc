@@ -69,7 +69,8 @@ void TokenSequence::copy(std::size_t first, std::span<std::int32_t> into) const 
 TextCorpus::TextCorpus(const std::filesystem::path& path, std::string_view kind)
     : TextCorpus(path, read_file(kWho, path), kind) {}
 
-TextCorpus::TextCorpus(const std::filesystem::path& path, std::string text, std::string_view kind)
+TextCorpus::TextCorpus(const std::filesystem::path& path, const std::string& text,
+                       std::string_view kind)
     : name_(path.string()),
       vocabulary_(Vocabulary::make(kind, name_, text)),
       tokens_(vocabulary_.encode(name_, text), vocabulary_.size()) {}

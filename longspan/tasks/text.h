@@ -74,7 +74,7 @@ class TextCorpus {
   void batch(std::size_t first, const TokenBatch& batch) const;
 
  private:
-  TextCorpus(const std::filesystem::path& path, std::string text, std::string_view kind);
+  TextCorpus(const std::filesystem::path& path, const std::string& text, std::string_view kind);
   void consecutive(std::size_t begin, std::size_t end, std::size_t first,
                    const TokenBatch& batch) const;
 
