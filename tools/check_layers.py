@@ -16,7 +16,7 @@ LAYERS = {
     "kernels": ["base"],
     "attention": ["base", "kernels"],
     "layers": ["base", "kernels", "attention"],
-    "models": ["base", "kernels", "attention", "layers"],
+    "models": ["base", "kernels", "attention", "layers", "io"],
     "cost": ["base", "attention", "layers", "models"],
     "io": ["base"],
     "distributed": ["base", "kernels", "layers", "models"],
@@ -31,7 +31,7 @@ OUTER = ["apps", "benchmarks", "tests"]
 # Libraries that only some folders may include. "*_test" stands for every *_test.cc.
 LIBRARIES = [
     (r"hwy/|dnnl|oneapi/dnnl|cblas", ["kernels", "testing"]),
-    (r"nlohmann/", ["io", "report", "testing", "*_test", *OUTER]),
+    (r"nlohmann/", ["io", "models", "report", "testing", "*_test", *OUTER]),
     (r"CLI/", ["apps"]),
     (r"gtest/|gmock/", ["testing", "*_test", "tests"]),
     (r"mpi\.h", ["distributed"]),

@@ -57,7 +57,7 @@ class CheckLayers(unittest.TestCase):
         self.assert_refused("longspan/attention/a.cc", '"hwy/highway.h"', "only kernels")
         self.assert_refused("longspan/layers/a.cc", "<dnnl.h>", "only kernels")
         self.assert_refused("longspan/base/a.cc", "<cblas.h>", "only kernels")
-        self.assert_refused("longspan/models/a.cc", "<nlohmann/json.hpp>", "only io, report")
+        self.assert_refused("longspan/layers/a.cc", "<nlohmann/json.hpp>", "only io, models")
         self.assert_refused("tests/a.cc", "<CLI/CLI.hpp>", "only apps")
         self.assert_refused("longspan/base/a.cc", "<gtest/gtest.h>", "only testing")
 

@@ -1,0 +1,165 @@
+#include "longspan/models/pretrained.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+
+#include "longspan/base/error.h"
+#include "longspan/io/json_file.h"
+
+namespace longspan {
+
+namespace {
+
+Parameter& parameter_of(Model& model, const WeightPlacement& place) {
+  Parameter* p = model.parameters().find(place.parameter);
+  require(p != nullptr, "[pretrained] the model has no parameter '{}' for '{}'", place.parameter,
+          place.source);
+  const std::size_t rows = p->is_vector ? p->cols : p->rows;
+  require(place.first_row + std::max<std::size_t>(1, place.rows) <= rows &&
+              (place.rows != 0 || place.first_row == 0),
+          "[pretrained] '{}' takes {} rows from row {} of '{}', which has {}", place.source,
+          place.rows, place.first_row, place.parameter, rows);
+  return *p;
+}
+
+// The part of a parameter that a source fills: elements of the flat block, and its matrix.
+struct Part {
+  std::size_t offset = 0;
+  std::size_t rows = 0;  // of a vector: its elements
+  std::size_t cols = 0;  // of a vector: 1
+  Shape source;          // the shape in the file
+
+  std::size_t size() const { return rows * cols; }
+};
+
+Part part_of(const Parameter& p, const WeightPlacement& place) {
+  Part part;
+  part.cols = p.is_vector ? 1 : p.cols;
+  part.rows = place.rows != 0 ? place.rows : p.size() / part.cols;
+  part.offset = place.first_row * part.cols;
+  if (p.is_vector) {
+    part.source = {part.rows};
+  } else if (place.transpose) {
+    part.source = {part.cols, part.rows};
+  } else {
+    part.source = {part.rows, part.cols};
+  }
+  return part;
+}
+
+// to [cols, rows] = fromᵀ.
+void transpose(std::span<const float> from, std::size_t rows, std::size_t cols,
+               std::span<float> to) {
+  for (std::size_t i = 0; i < rows; ++i) {
+    for (std::size_t j = 0; j < cols; ++j) to[j * rows + i] = from[i * cols + j];
+  }
+}
+
+bool replace_end(std::string& text, std::string_view end, std::string_view by) {
+  if (!text.ends_with(end)) return false;
+  text.replace(text.size() - end.size(), end.size(), by);
+  return true;
+}
+
+// The name under which the file has the tensor; empty when it has not.
+std::string name_in(const SafetensorsFile& file, const std::string& source) {
+  const std::string bare = source.substr(source.find('.') + 1);
+  for (std::string name : {source, bare}) {
+    if (file.contains(name)) return name;
+    if (replace_end(name, "LayerNorm.weight", "LayerNorm.gamma") ||
+        replace_end(name, "LayerNorm.bias", "LayerNorm.beta")) {
+      if (file.contains(name)) return name;
+    }
+  }
+  return "";
+}
+
+// What a source holds, laid out as our parameter.
+std::vector<float> read_part(const SafetensorsFile& file, const std::string& name,
+                             const WeightPlacement& place, const Part& part) {
+  std::vector<float> values(part.size());
+  file.read_into(name, part.source, values);
+  if (!place.transpose) return values;
+  std::vector<float> turned(values.size());
+  transpose(values, part.cols, part.rows, turned);
+  return turned;
+}
+
+bool same_bits(std::span<const float> a, std::span<const float> b) {
+  return std::ranges::equal(a, b, [](float x, float y) {
+    return std::bit_cast<std::uint32_t>(x) == std::bit_cast<std::uint32_t>(y);
+  });
+}
+
+}  // namespace
+
+void check_weights(Model& model, const SafetensorsFile& file,
+                   std::span<const WeightPlacement> places) {
+  std::map<std::string_view, std::size_t> filled;
+  for (const WeightPlacement& place : places) {
+    const Parameter& p = parameter_of(model, place);
+    const Part part = part_of(p, place);
+    if (!place.second_name) filled[place.parameter] += part.size();
+    const std::string name = name_in(file, place.source);
+    if (name.empty() && place.second_name) continue;
+    require(!name.empty(), "[pretrained] {} has no tensor '{}' for '{}'", file.path().string(),
+            place.source, place.parameter);
+    const Shape& shape = file.at(name).shape;
+    require(shape == part.source, "[pretrained] {}: tensor '{}' is {}; the config needs {}",
+            file.path().string(), name, to_string(shape), to_string(part.source));
+  }
+  for (const Parameter& p : model.parameters().all()) {
+    require(filled[p.name] == p.size(), "[pretrained] {} of the {} weights of '{}' have a source",
+            filled[p.name], p.size(), p.name);
+  }
+}
+
+void load_weights(Model& model, const SafetensorsFile& file,
+                  std::span<const WeightPlacement> places) {
+  require(model.parameters().allocated(), "[pretrained] the model has no memory; allocate first");
+  check_weights(model, file, places);
+  for (const WeightPlacement& place : places) {
+    const Parameter& p = parameter_of(model, place);
+    const Part part = part_of(p, place);
+    const std::span<float> target = p.value.subspan(part.offset, part.size());
+    const std::string name = name_in(file, place.source);
+    if (name.empty()) continue;
+    const std::vector<float> values = read_part(file, name, place, part);
+    if (!place.second_name) {
+      std::ranges::copy(values, target.begin());
+      continue;
+    }
+    require(same_bits(values, target),
+            "[pretrained] {}: tensor '{}' is tied to '{}' by the config, but differs from it",
+            file.path().string(), name, place.parameter);
+  }
+}
+
+std::vector<float> placed_gradient(Model& model, const WeightPlacement& place) {
+  const Parameter& p = parameter_of(model, place);
+  const Part part = part_of(p, place);
+  const std::span<const float> ours = p.gradient.subspan(part.offset, part.size());
+  std::vector<float> theirs(ours.begin(), ours.end());
+  if (place.transpose) transpose(ours, part.rows, part.cols, theirs);
+  return theirs;
+}
+
+Model load_pretrained(const std::filesystem::path& directory, std::string attention) {
+  const nlohmann::json hf = read_json(directory / "config.json");
+  const SafetensorsFile file(directory / "model.safetensors");
+  ModelConfig config = config_from_hugging_face(hf);
+  config.attention = std::move(attention);
+  const std::vector<WeightPlacement> places = placements(hf);
+  Model model(config);
+  check_weights(model, file, places);  // before the memory is asked for
+  model.parameters().allocate();
+  load_weights(model, file, places);
+  return model;
+}
+
+}  // namespace longspan

@@ -1,0 +1,320 @@
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+
+#include "longspan/base/config.h"
+#include "longspan/models/pretrained.h"
+
+namespace longspan {
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::string_view kWho = "pretrained";
+// Nobody's model is larger; a wrong number must not become an allocation.
+constexpr std::size_t kLargestSize = std::size_t{1} << 24U;
+constexpr std::size_t kMostLayers = 4096;
+
+// The fields of a config.json; null counts as missing.
+class Fields {
+ public:
+  explicit Fields(const Json& object) : object_(object) {
+    require(object.is_object(), "[{}] the config is {}; need an object", kWho, object.type_name());
+  }
+
+  bool has(const char* key) const { return object_.contains(key) && !object_[key].is_null(); }
+  const Json& at(const char* key) const {
+    require(has(key), "[{}] the config has no {}", kWho, key);
+    return object_[key];
+  }
+
+  std::size_t size(const char* key) const {
+    const Json& value = at(key);
+    require(value.is_number_integer() && value >= 0 && value <= kLargestSize,
+            "[{}] {} is {}; need a whole number of at most {}", kWho, key, value.dump(),
+            kLargestSize);
+    return value.get<std::size_t>();
+  }
+  std::size_t size(const char* key, std::size_t otherwise) const {
+    return has(key) ? size(key) : otherwise;
+  }
+  std::size_t layers(const char* key) const {
+    const std::size_t count = size(key);
+    require(count <= kMostLayers, "[{}] {} is {}; need at most {}", kWho, key, count, kMostLayers);
+    return count;
+  }
+  float number(const char* key, double otherwise) const {
+    if (!has(key)) return static_cast<float>(otherwise);
+    require(at(key).is_number(), "[{}] {} is {}; need a number", kWho, key, at(key).dump());
+    return at(key).get<float>();
+  }
+  bool flag(const char* key, bool otherwise) const {
+    if (!has(key)) return otherwise;
+    require(at(key).is_boolean(), "[{}] {} is {}; need true or false", kWho, key, at(key).dump());
+    return at(key).get<bool>();
+  }
+  std::string text(const char* key, std::string_view otherwise) const {
+    if (!has(key)) return std::string(otherwise);
+    require(at(key).is_string(), "[{}] {} is {}; need a string", kWho, key, at(key).dump());
+    return at(key).get<std::string>();
+  }
+  // Token ids below 0 mean none.
+  std::int64_t token(const char* key) const {
+    if (!has(key)) return -1;
+    require(at(key).is_number_integer(), "[{}] {} is {}; need a token", kWho, key, at(key).dump());
+    return std::max<std::int64_t>(-1, at(key).get<std::int64_t>());
+  }
+  std::string activation(const char* key, std::string_view otherwise) const {
+    static constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kKnown = {
+        {{"gelu", "gelu"},
+         {"gelu_new", "gelu-tanh"},
+         {"gelu_pytorch_tanh", "gelu-tanh"},
+         {"relu", "relu"},
+         {"silu", "silu"},
+         {"swish", "silu"},
+         {"tanh", "tanh"}}};
+    const std::string name = text(key, otherwise);
+    std::vector<std::string_view> names;
+    for (const auto& [theirs, ours] : kKnown) {
+      if (theirs == name) return std::string(ours);
+      names.push_back(theirs);
+    }
+    throw_unknown(kWho, key, name, names);
+  }
+  std::size_t classes() const {
+    if (!has("id2label")) return size("num_labels", 2);
+    require(at("id2label").is_object(), "[{}] id2label is {}; need an object", kWho,
+            at("id2label").type_name());
+    return at("id2label").size();
+  }
+  // What our model does not have.
+  void refuse(bool asked, std::string_view what) const {
+    require(!asked, "[{}] the config asks for {}, which this model does not have", kWho, what);
+  }
+
+ private:
+  const Json& object_;
+};
+
+// What the body of a model is; the head is set below.
+
+// Transformer blocks as in the paper, a transform between them and the output layer.
+ModelConfig post_norm_encoder() {
+  ModelConfig c;
+  c.family = "encoder";
+  c.wiring = "post";
+  c.norm_epsilon = 1e-12F;
+  c.embedding_norm = true;
+  c.head_bias = true;
+  c.head_transform = true;
+  return c;
+}
+
+ModelConfig bert_config(const Fields& f) {
+  ModelConfig c = post_norm_encoder();
+  c.layers = f.layers("num_hidden_layers");
+  c.d_model = f.size("hidden_size");
+  c.heads = f.size("num_attention_heads");
+  c.d_ff = f.size("intermediate_size");
+  c.vocab = f.size("vocab_size");
+  c.max_length = f.size("max_position_embeddings");
+  c.token_types = f.size("type_vocab_size", 2);
+  c.activation = f.activation("hidden_act", "gelu");
+  c.norm_epsilon = f.number("layer_norm_eps", 1e-12);
+  c.dropout = f.number("hidden_dropout_prob", 0.1);
+  c.init_deviation = f.number("initializer_range", 0.02);
+  c.padding_token = f.has("pad_token_id") ? f.token("pad_token_id") : 0;
+  c.tied = f.flag("tie_word_embeddings", true);
+  f.refuse(f.text("position_embedding_type", "absolute") != "absolute", "relative positions");
+  f.refuse(f.flag("is_decoder", false), "causal or cross-attention in an encoder");
+  return c;
+}
+
+ModelConfig roformer_config(const Fields& f) {
+  ModelConfig c = bert_config(f);
+  c.positions = "rotary";
+  f.refuse(f.size("embedding_size", c.d_model) != c.d_model, "an embedding of another width");
+  f.refuse(f.flag("rotary_value", false), "rotated values");
+  return c;
+}
+
+ModelConfig distilbert_config(const Fields& f) {
+  ModelConfig c = post_norm_encoder();
+  c.layers = f.layers("n_layers");
+  c.d_model = f.size("dim");
+  c.heads = f.size("n_heads");
+  c.d_ff = f.size("hidden_dim");
+  c.vocab = f.size("vocab_size");
+  c.max_length = f.size("max_position_embeddings");
+  c.activation = f.activation("activation", "gelu");
+  c.dropout = f.number("dropout", 0.1);
+  c.init_deviation = f.number("initializer_range", 0.02);
+  c.padding_token = f.has("pad_token_id") ? f.token("pad_token_id") : 0;
+  c.tied = f.flag("tie_word_embeddings", true);
+  f.refuse(f.flag("sinusoidal_pos_embds", false), "sinusoids stored as a table");
+  return c;
+}
+
+ModelConfig gpt2_config(const Fields& f) {
+  ModelConfig c;
+  c.family = "decoder";
+  c.wiring = "pre";
+  c.layers = f.layers("n_layer");
+  c.d_model = f.size("n_embd");
+  c.heads = f.size("n_head");
+  c.d_ff = f.size("n_inner", 4 * c.d_model);
+  c.vocab = f.size("vocab_size");
+  c.max_length = f.has("n_positions") ? f.size("n_positions") : f.size("n_ctx");
+  c.activation = f.activation("activation_function", "gelu_new");
+  c.norm_epsilon = f.number("layer_norm_epsilon", 1e-5);
+  c.dropout = f.number("resid_pdrop", 0.1);
+  c.init_deviation = f.number("initializer_range", 0.02);
+  c.tied = f.flag("tie_word_embeddings", true);
+  f.refuse(!f.flag("scale_attn_weights", true), "attention without a scale");
+  f.refuse(f.flag("scale_attn_by_inverse_layer_idx", false), "a scale for each layer");
+  f.refuse(f.flag("add_cross_attention", false), "cross-attention in a decoder without an encoder");
+  return c;
+}
+
+ModelConfig llama_body() {
+  ModelConfig c;
+  c.family = "decoder";
+  c.wiring = "pre";
+  c.norm = "rms";
+  c.activation = "silu";
+  c.gated = true;
+  c.bias = false;
+  c.positions = "rotary";
+  return c;
+}
+
+ModelConfig llama_config(const Fields& f) {
+  ModelConfig c = llama_body();
+  c.rotary_interleaved = false;
+  c.layers = f.layers("num_hidden_layers");
+  c.d_model = f.size("hidden_size");
+  c.heads = f.size("num_attention_heads");
+  c.kv_heads = f.size("num_key_value_heads", c.heads);
+  c.d_ff = f.size("intermediate_size");
+  c.vocab = f.size("vocab_size");
+  c.max_length = f.size("max_position_embeddings", 2048);
+  c.activation = f.activation("hidden_act", "silu");
+  c.norm_epsilon = f.number("rms_norm_eps", 1e-6);
+  c.rotary_base = f.number("rope_theta", 10000.0);
+  c.init_deviation = f.number("initializer_range", 0.02);
+  c.padding_token = f.token("pad_token_id");
+  c.tied = f.flag("tie_word_embeddings", false);
+  f.refuse(f.has("rope_scaling"), "scaled rotary positions");
+  f.refuse(f.flag("attention_bias", false) || f.flag("mlp_bias", false), "biases in some layers");
+  f.refuse(c.heads > 0 && f.size("head_dim", c.d_model / c.heads) * c.heads != c.d_model,
+           "heads of another width");
+  return c;
+}
+
+ModelConfig llama2c_config(const Fields& f) {
+  ModelConfig c = llama_body();
+  c.rotary_interleaved = true;
+  c.layers = f.layers("n_layers");
+  c.d_model = f.size("dim");
+  c.heads = f.size("n_heads");
+  c.kv_heads = f.size("n_kv_heads", c.heads);
+  c.d_ff = f.size("hidden_dim");
+  c.vocab = f.size("vocab_size");
+  c.max_length = f.size("max_seq_len");
+  c.norm_epsilon = f.number("norm_eps", 1e-5);
+  c.rotary_base = f.number("rope_theta", 10000.0);
+  c.tied = f.flag("tie_word_embeddings", true);
+  return c;
+}
+
+// Masked language models transform each position before the softmax layer.
+void masked_head(const Fields& /*f*/, ModelConfig& c) {
+  c.head_activation = c.activation;
+  c.head_norm = true;
+}
+
+void causal_head(const Fields& /*f*/, ModelConfig& c) { c.head = "lm"; }
+
+void classifier_head(const Fields& f, ModelConfig& c) {
+  c.head = "classifier";
+  c.classes = f.classes();
+}
+
+void bert_classifier(const Fields& f, ModelConfig& c) {
+  classifier_head(f, c);
+  c.head_activation = "tanh";  // the pooler
+}
+
+void distilbert_classifier(const Fields& f, ModelConfig& c) {
+  classifier_head(f, c);
+  c.head_activation = "relu";
+}
+
+void roformer_classifier(const Fields& f, ModelConfig& c) {
+  classifier_head(f, c);
+  c.head_activation = c.activation;
+}
+
+struct Architecture {
+  std::string_view model_type;
+  std::string_view name;
+  ModelConfig (*body)(const Fields& f);
+  void (*head)(const Fields& f, ModelConfig& c);
+};
+
+// The first of a model_type is what a config without `architectures` means.
+constexpr std::array<Architecture, 9> kArchitectures = {{
+    {"bert", "BertForMaskedLM", &bert_config, &masked_head},
+    {"bert", "BertForSequenceClassification", &bert_config, &bert_classifier},
+    {"distilbert", "DistilBertForMaskedLM", &distilbert_config, &masked_head},
+    {"distilbert", "DistilBertForSequenceClassification", &distilbert_config,
+     &distilbert_classifier},
+    {"roformer", "RoFormerForMaskedLM", &roformer_config, &masked_head},
+    {"roformer", "RoFormerForSequenceClassification", &roformer_config, &roformer_classifier},
+    {"gpt2", "GPT2LMHeadModel", &gpt2_config, &causal_head},
+    {"llama", "LlamaForCausalLM", &llama_config, &causal_head},
+    {"llama2c", "Transformer", &llama2c_config, &causal_head},
+}};
+
+const Architecture& find_architecture(const Fields& f) {
+  const std::string type = f.text("model_type", "");
+  std::vector<std::string_view> types;
+  std::vector<const Architecture*> of_type;
+  for (const Architecture& a : kArchitectures) {
+    if (types.empty() || types.back() != a.model_type) types.push_back(a.model_type);
+    if (a.model_type == type) of_type.push_back(&a);
+  }
+  if (of_type.empty()) throw_unknown(kWho, "model_type", type, types);
+  if (!f.has("architectures")) return *of_type.front();
+
+  const Json& list = f.at("architectures");
+  require(list.is_array() && !list.empty() && list[0].is_string(),
+          "[{}] architectures is {}; need a list of names", kWho, list.dump());
+  const auto name = list[0].get<std::string>();
+  std::vector<std::string_view> names;
+  for (const Architecture* a : of_type) {
+    if (a->name == name) return *a;
+    names.push_back(a->name);
+  }
+  throw_unknown(kWho, "architecture", name, names);
+}
+
+}  // namespace
+
+std::string architecture_of(const Json& hf) {
+  return std::string(find_architecture(Fields(hf)).name);
+}
+
+ModelConfig config_from_hugging_face(const Json& hf) {
+  const Fields f(hf);
+  const Architecture& architecture = find_architecture(f);
+  ModelConfig config = architecture.body(f);
+  architecture.head(f, config);
+  check(config);
+  return config;
+}
+
+}  // namespace longspan

@@ -1,0 +1,244 @@
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+
+#include "longspan/base/error.h"
+#include "longspan/models/pretrained.h"
+
+namespace longspan {
+
+namespace {
+
+// Collects placements under the names that Model gives its parameters.
+class Placer {
+ public:
+  explicit Placer(const ModelConfig& config) : config_(config) {}
+
+  const ModelConfig& config() const { return config_; }
+  std::vector<WeightPlacement> take() { return std::move(list_); }
+
+  void whole(std::string source, std::string parameter) {
+    list_.push_back({.source = std::move(source), .parameter = std::move(parameter)});
+  }
+  void second_name(std::string source, std::string parameter) {
+    list_.push_back(
+        {.source = std::move(source), .parameter = std::move(parameter), .second_name = true});
+  }
+  void both(const std::string& source, const std::string& parameter) {
+    whole(source + ".weight", parameter + ".weight");
+    whole(source + ".bias", parameter + ".bias");
+  }
+  void norm(const std::string& source, const std::string& parameter) {
+    whole(source + ".weight", parameter + ".weight");
+    if (config_.norm == "layer") whole(source + ".bias", parameter + ".bias");
+  }
+  void rows(const std::string& source, const std::string& parameter, std::size_t first,
+            std::size_t count) {
+    for (const char* part : {".weight", ".bias"}) {
+      if (part == std::string_view(".bias") && !config_.bias) continue;
+      list_.push_back({.source = source + part,
+                       .parameter = parameter + part,
+                       .first_row = first,
+                       .rows = count});
+    }
+  }
+  void linear(const std::string& source, const std::string& parameter) {
+    rows(source, parameter, 0, 0);
+  }
+  // GPT-2's Conv1D: y = x·W + b.
+  void conv1d(const std::string& source, const std::string& parameter) {
+    list_.push_back(
+        {.source = source + ".weight", .parameter = parameter + ".weight", .transpose = true});
+    whole(source + ".bias", parameter + ".bias");
+  }
+  void qkv(const std::string& q, const std::string& k, const std::string& v,
+           const std::string& attention) {
+    const std::size_t d = config_.d_model;
+    const std::size_t kv = config_.kv_heads == 0 ? d : d / config_.heads * config_.kv_heads;
+    rows(q, attention + ".qkv", 0, d);
+    rows(k, attention + ".qkv", d, kv);
+    rows(v, attention + ".qkv", d + kv, kv);
+  }
+  // The output layer's weight: the token table, or its own.
+  void output_weight(const std::string& source) {
+    if (config_.tied) {
+      second_name(source, "embedding.tokens");
+    } else {
+      whole(source, "head.output.weight");
+    }
+  }
+  std::string layer(std::size_t i) const { return config_.family + "." + std::to_string(i); }
+
+ private:
+  const ModelConfig& config_;
+  std::vector<WeightPlacement> list_;
+};
+
+void place_bert_layers(Placer& p, const std::string& stack) {
+  for (std::size_t i = 0; i < p.config().layers; ++i) {
+    const std::string from = stack + ".layer." + std::to_string(i);
+    const std::string self = from + ".attention.self";
+    const std::string to = p.layer(i);
+    p.qkv(self + ".query", self + ".key", self + ".value", to + ".attention");
+    p.linear(from + ".attention.output.dense", to + ".attention.out");
+    p.norm(from + ".attention.output.LayerNorm", to + ".attention_norm");
+    p.linear(from + ".intermediate.dense", to + ".feed_forward.in");
+    p.linear(from + ".output.dense", to + ".feed_forward.out");
+    p.norm(from + ".output.LayerNorm", to + ".feed_forward_norm");
+  }
+}
+
+void place_bert_embedding(Placer& p, const std::string& from) {
+  p.whole(from + ".word_embeddings.weight", "embedding.tokens");
+  if (p.config().positions == "learned") {
+    p.whole(from + ".position_embeddings.weight", "embedding.positions");
+  }
+  if (p.config().token_types > 0)
+    p.whole(from + ".token_type_embeddings.weight", "embedding.types");
+  p.norm(from + ".LayerNorm", "embedding.norm");
+}
+
+void place_bert(Placer& p) {
+  place_bert_embedding(p, "bert.embeddings");
+  place_bert_layers(p, "bert.encoder");
+}
+
+void place_roformer(Placer& p) {
+  place_bert_embedding(p, "roformer.embeddings");
+  place_bert_layers(p, "roformer.encoder");
+}
+
+void place_distilbert(Placer& p) {
+  place_bert_embedding(p, "distilbert.embeddings");
+  for (std::size_t i = 0; i < p.config().layers; ++i) {
+    const std::string from = "distilbert.transformer.layer." + std::to_string(i);
+    const std::string attention = from + ".attention";
+    const std::string to = p.layer(i);
+    p.qkv(attention + ".q_lin", attention + ".k_lin", attention + ".v_lin", to + ".attention");
+    p.linear(attention + ".out_lin", to + ".attention.out");
+    p.norm(from + ".sa_layer_norm", to + ".attention_norm");
+    p.linear(from + ".ffn.lin1", to + ".feed_forward.in");
+    p.linear(from + ".ffn.lin2", to + ".feed_forward.out");
+    p.norm(from + ".output_layer_norm", to + ".feed_forward_norm");
+  }
+}
+
+void place_gpt2(Placer& p) {
+  p.whole("transformer.wte.weight", "embedding.tokens");
+  p.whole("transformer.wpe.weight", "embedding.positions");
+  for (std::size_t i = 0; i < p.config().layers; ++i) {
+    const std::string from = "transformer.h." + std::to_string(i);
+    const std::string to = p.layer(i);
+    p.norm(from + ".ln_1", to + ".attention_norm");
+    p.conv1d(from + ".attn.c_attn", to + ".attention.qkv");
+    p.conv1d(from + ".attn.c_proj", to + ".attention.out");
+    p.norm(from + ".ln_2", to + ".feed_forward_norm");
+    p.conv1d(from + ".mlp.c_fc", to + ".feed_forward.in");
+    p.conv1d(from + ".mlp.c_proj", to + ".feed_forward.out");
+  }
+  p.norm("transformer.ln_f", "decoder.norm");
+}
+
+void place_llama(Placer& p) {
+  p.whole("model.embed_tokens.weight", "embedding.tokens");
+  for (std::size_t i = 0; i < p.config().layers; ++i) {
+    const std::string from = "model.layers." + std::to_string(i);
+    const std::string self = from + ".self_attn";
+    const std::string to = p.layer(i);
+    p.norm(from + ".input_layernorm", to + ".attention_norm");
+    p.qkv(self + ".q_proj", self + ".k_proj", self + ".v_proj", to + ".attention");
+    p.linear(self + ".o_proj", to + ".attention.out");
+    p.norm(from + ".post_attention_layernorm", to + ".feed_forward_norm");
+    p.rows(from + ".mlp.gate_proj", to + ".feed_forward.in", 0, p.config().d_ff);
+    p.rows(from + ".mlp.up_proj", to + ".feed_forward.in", p.config().d_ff, p.config().d_ff);
+    p.linear(from + ".mlp.down_proj", to + ".feed_forward.out");
+  }
+  p.norm("model.norm", "decoder.norm");
+}
+
+void place_llama2c(Placer& p) {
+  p.whole("tok_embeddings.weight", "embedding.tokens");
+  for (std::size_t i = 0; i < p.config().layers; ++i) {
+    const std::string from = "layers." + std::to_string(i);
+    const std::string attention = from + ".attention";
+    const std::string to = p.layer(i);
+    p.norm(from + ".attention_norm", to + ".attention_norm");
+    p.qkv(attention + ".wq", attention + ".wk", attention + ".wv", to + ".attention");
+    p.linear(attention + ".wo", to + ".attention.out");
+    p.norm(from + ".ffn_norm", to + ".feed_forward_norm");
+    p.rows(from + ".feed_forward.w1", to + ".feed_forward.in", 0, p.config().d_ff);
+    p.rows(from + ".feed_forward.w3", to + ".feed_forward.in", p.config().d_ff, p.config().d_ff);
+    p.linear(from + ".feed_forward.w2", to + ".feed_forward.out");
+  }
+  p.norm("norm", "decoder.norm");
+}
+
+void place_masked_head(Placer& p) {
+  p.both("cls.predictions.transform.dense", "head.transform");
+  p.norm("cls.predictions.transform.LayerNorm", "head.norm");
+  p.whole("cls.predictions.bias", "head.output.bias");
+  p.second_name("cls.predictions.decoder.bias", "head.output.bias");
+  p.output_weight("cls.predictions.decoder.weight");
+}
+
+void place_bert_classifier(Placer& p) {
+  p.both("bert.pooler.dense", "head.transform");
+  p.both("classifier", "head.output");
+}
+
+void place_distilbert_masked_head(Placer& p) {
+  p.both("vocab_transform", "head.transform");
+  p.norm("vocab_layer_norm", "head.norm");
+  p.whole("vocab_projector.bias", "head.output.bias");
+  p.output_weight("vocab_projector.weight");
+}
+
+void place_distilbert_classifier(Placer& p) {
+  p.both("pre_classifier", "head.transform");
+  p.both("classifier", "head.output");
+}
+
+void place_roformer_classifier(Placer& p) {
+  p.both("classifier.dense", "head.transform");
+  p.both("classifier.out_proj", "head.output");
+}
+
+void place_causal_head(Placer& p) { p.output_weight("lm_head.weight"); }
+
+void place_llama2c_head(Placer& p) { p.output_weight("output.weight"); }
+
+struct Naming {
+  std::string_view architecture;
+  void (*body)(Placer& p);
+  void (*head)(Placer& p);
+};
+
+constexpr std::array<Naming, 9> kNamings = {{
+    {"BertForMaskedLM", &place_bert, &place_masked_head},
+    {"BertForSequenceClassification", &place_bert, &place_bert_classifier},
+    {"DistilBertForMaskedLM", &place_distilbert, &place_distilbert_masked_head},
+    {"DistilBertForSequenceClassification", &place_distilbert, &place_distilbert_classifier},
+    {"RoFormerForMaskedLM", &place_roformer, &place_masked_head},
+    {"RoFormerForSequenceClassification", &place_roformer, &place_roformer_classifier},
+    {"GPT2LMHeadModel", &place_gpt2, &place_causal_head},
+    {"LlamaForCausalLM", &place_llama, &place_causal_head},
+    {"Transformer", &place_llama2c, &place_llama2c_head},
+}};
+
+}  // namespace
+
+std::vector<WeightPlacement> placements(const nlohmann::json& hf) {
+  const ModelConfig config = config_from_hugging_face(hf);
+  const std::string architecture = architecture_of(hf);
+  const auto* const naming = std::ranges::find(kNamings, architecture, &Naming::architecture);
+  require(naming != kNamings.end(), "[pretrained] the tensors of {} have no names here",
+          architecture);
+  Placer placer(config);
+  naming->body(placer);
+  naming->head(placer);
+  return placer.take();
+}
+
+}  // namespace longspan
