@@ -57,3 +57,13 @@ add_test(NAME consumer
          COMMAND ${CMAKE_COMMAND} -D build=${PROJECT_BINARY_DIR} -D source=${PROJECT_SOURCE_DIR}
                  -D compiler=${CMAKE_CXX_COMPILER} -D flags=${CMAKE_CXX_FLAGS}
                  -P ${PROJECT_SOURCE_DIR}/tests/consumer/run.cmake)
+
+# Golden vectors: golden_check DIR compares the build with any folder of them.
+add_executable(golden_check tests/golden_check.cc tests/golden_case.cc tests/golden_handlers.cc)
+target_link_libraries(golden_check PRIVATE longspan longspan_options nlohmann_json::nlohmann_json)
+add_test(NAME golden COMMAND golden_check ${PROJECT_SOURCE_DIR}/tests/golden)
+add_dependencies(golden_test golden_check)
+# Many small parallel regions: threads that spin while they wait for a core take minutes where
+# threads that sleep take milliseconds.
+set_tests_properties(golden golden_test stories_test PROPERTIES
+                     ENVIRONMENT OMP_WAIT_POLICY=passive TIMEOUT 600)
