@@ -66,6 +66,41 @@ HWY_INLINE void for_lanes(size_t n, const Body& body) {
   if (i < n) body(PartVector{n - i}, i);
 }
 
+// sum[j] += Σ_i term(io, i, j): rows [0, rows) are read four vectors at a time, so that a line of
+// the cache is used up when it is there. Pieces of 256 rows are summed apart, so that the error
+// grows with the number of pieces and not of rows.
+template <class Term>
+HWY_INLINE void add_down(size_t rows, size_t cols, float* sum, const Term& term) {
+  constexpr size_t kRows = 256;
+  const size_t lanes = hn::Lanes(D());
+  const FullVector full;
+  for (size_t first = 0; first < rows; first += kRows) {
+    const size_t last = HWY_MIN(first + kRows, rows);
+    size_t j = 0;
+    for (; j + 4 * lanes <= cols; j += 4 * lanes) {
+      V a = hn::Zero(D());
+      V b = hn::Zero(D());
+      V c = hn::Zero(D());
+      V e = hn::Zero(D());
+      for (size_t i = first; i < last; ++i) {
+        a = hn::Add(a, term(full, i, j));
+        b = hn::Add(b, term(full, i, j + lanes));
+        c = hn::Add(c, term(full, i, j + 2 * lanes));
+        e = hn::Add(e, term(full, i, j + 3 * lanes));
+      }
+      full.store(hn::Add(full.load(sum + j), a), sum + j);
+      full.store(hn::Add(full.load(sum + j + lanes), b), sum + j + lanes);
+      full.store(hn::Add(full.load(sum + j + 2 * lanes), c), sum + j + 2 * lanes);
+      full.store(hn::Add(full.load(sum + j + 3 * lanes), e), sum + j + 3 * lanes);
+    }
+    for_lanes(cols - j, [&](auto io, size_t rest) HWY_ATTR {
+      V a = hn::Zero(D());
+      for (size_t i = first; i < last; ++i) a = hn::Add(a, term(io, i, j + rest));
+      io.store(hn::Add(io.load(sum + j + rest), a), sum + j + rest);
+    });
+  }
+}
+
 // Four independent chains, joined in a fixed order.
 //   take(io, i, accumulator) → the new accumulator, join(a, b) → their combination.
 template <class Take, class Join>

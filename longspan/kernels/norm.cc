@@ -76,24 +76,14 @@ void backward_row(const float* x_hat, const float* gamma, const float* dy, float
   });
 }
 
-// dγ += Σ_rows dy⊙x̂, dβ += Σ_rows dy. Pieces of 256 rows are summed apart, so that the error grows
-// with the number of pieces and not of rows.
+// dγ += Σ_rows dy⊙x̂, dβ += Σ_rows dy
 void accumulate_columns(ConstMatrix x_hat, ConstMatrix dy, float* dgamma, float* dbeta) {
-  constexpr size_t kRows = 256;
-  for (size_t first = 0; first < dy.rows; first += kRows) {
-    const size_t last = HWY_MIN(first + kRows, dy.rows);
-    for_lanes(dy.cols, [&](auto io, size_t j) HWY_ATTR {
-      V products = hn::Zero(D());
-      V sums = hn::Zero(D());
-      for (size_t i = first; i < last; ++i) {
-        const V g = io.load(dy.row_data(i) + j);
-        products = hn::MulAdd(g, io.load(x_hat.row_data(i) + j), products);
-        sums = hn::Add(sums, g);
-      }
-      io.store(hn::Add(io.load(dgamma + j), products), dgamma + j);
-      if (dbeta != nullptr) io.store(hn::Add(io.load(dbeta + j), sums), dbeta + j);
-    });
-  }
+  add_down(dy.rows, dy.cols, dgamma, [&](auto io, size_t i, size_t j) HWY_ATTR {
+    return hn::Mul(io.load(dy.row_data(i) + j), io.load(x_hat.row_data(i) + j));
+  });
+  if (dbeta == nullptr) return;
+  add_down(dy.rows, dy.cols, dbeta,
+           [&](auto io, size_t i, size_t j) HWY_ATTR { return io.load(dy.row_data(i) + j); });
 }
 
 }  // namespace HWY_NAMESPACE

@@ -47,24 +47,10 @@ void scale_run(float alpha, float* y, size_t n) {
             [&](auto io, size_t i) HWY_ATTR { io.store(hn::Mul(factor, io.load(y + i)), y + i); });
 }
 
-// sum[j] += Σ_i x[i, j]. Pieces of 256 rows are summed apart, so that the error grows with the
-// number of pieces and not of rows.
+// sum[j] += Σ_i x[i, j]
 void sum_columns(ConstMatrix x, float* sum) {
-  constexpr size_t kRows = 256;
-  for (size_t first = 0; first < x.rows; first += kRows) {
-    const size_t last = HWY_MIN(first + kRows, x.rows);
-    for_lanes(x.cols, [&](auto io, size_t j) HWY_ATTR {
-      V even = hn::Zero(D());
-      V odd = hn::Zero(D());
-      size_t i = first;
-      for (; i + 2 <= last; i += 2) {
-        even = hn::Add(even, io.load(x.row_data(i) + j));
-        odd = hn::Add(odd, io.load(x.row_data(i + 1) + j));
-      }
-      if (i < last) even = hn::Add(even, io.load(x.row_data(i) + j));
-      io.store(hn::Add(io.load(sum + j), hn::Add(even, odd)), sum + j);
-    });
-  }
+  add_down(x.rows, x.cols, sum,
+           [&](auto io, size_t i, size_t j) HWY_ATTR { return io.load(x.row_data(i) + j); });
 }
 
 double squares_run(const float* x, size_t n) {
