@@ -12,6 +12,8 @@ namespace {
 
 std::size_t divide_up(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
 
+std::size_t workers() { return static_cast<std::size_t>(thread_count()); }
+
 // How many parts the keys are cut into in backward. Enough tasks for the cores of a large machine,
 // few enough that their partial dq stay a small multiple of q. Heads that share a bias cannot run
 // side by side when its gradient is wanted, so then the keys alone make the tasks.
@@ -22,7 +24,15 @@ std::size_t key_chunks(const AttentionShape& s) {
   return std::min({divide_up(kTasks, heads), kMostChunks, divide_up(s.n, kKeyPass)});
 }
 
-std::size_t workers() { return static_cast<std::size_t>(thread_count()); }
+// How many queries a forward task takes: as many as share the keys well, unless that leaves too few
+// tasks. Queries do not meet, so the result is the same.
+std::size_t queries_per_task(const AttentionShape& s) {
+  std::size_t blocks = kQueryGroup;
+  while (blocks > 1 && s.batch * s.heads * divide_up(s.m, blocks * kQueryBlock) < 4 * workers()) {
+    blocks /= 2;
+  }
+  return blocks * kQueryBlock;
+}
 
 std::uint64_t tensor_bytes(const AttentionShape& s, std::uint64_t q, std::uint64_t kv,
                            std::uint64_t y) {
@@ -182,12 +192,12 @@ class Backward {
   void run_pass(std::size_t b, std::size_t kv, std::size_t chunk, std::size_t first, float* scratch,
                 TileCounts& counts) const {
     const std::size_t group = in_.q.heads / in_.k.heads;
-    tiled_backward_clear(in_.q.d, in_.v.d, scratch);
+    const std::size_t last = std::min(first + kKeyPass, in_.k.n);
+    const std::size_t real = std::clamp(in_.mask.keys(b, in_.k.n), first, last);
+    tiled_backward_clear(real - first, in_.q.d, in_.v.d, scratch);
     for (std::size_t h = kv * group; h < (kv + 1) * group; ++h) {
       tiled_backward_add(tiled_head(in_, b, h), gradient(b, h, chunk), first, scratch, counts);
     }
-    const std::size_t last = std::min(first + kKeyPass, in_.k.n);
-    const std::size_t real = std::clamp(in_.mask.keys(b, in_.k.n), first, last);
     const Matrix dk = grad_.k.head(b, kv);
     const Matrix dv = grad_.v.head(b, kv);
     const float scale = 1.0F / std::sqrt(static_cast<float>(in_.q.d));
@@ -252,7 +262,7 @@ void FlashAttention::run_forward(const AttentionInputs& in, Heads y, std::span<f
   const std::size_t floats = tiled_forward_scratch(s.d, s.e);
   const auto counts = take_counts(arena);
   const auto scratch = arena.take(workers() * floats);
-  const std::size_t group = kQueryGroup * kQueryBlock;
+  const std::size_t group = queries_per_task(s);
   const std::size_t groups = divide_up(s.m, group);
   const std::size_t planes = s.batch * s.heads;
   parallel_for(groups * planes, [&](std::size_t task, std::size_t worker) {

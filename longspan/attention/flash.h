@@ -7,7 +7,7 @@
 // sum.
 //
 // Counts, with the visible pairs p, h heads, and per head τ = Σ_i ⌈end_i/64⌉ (query × key tile) and
-// ρ = Σ_i ⌈end_i/256⌉ (query × backward pass), where query i sees the first end_i keys; M = batch·m
+// ρ = Σ_i ⌈end_i/512⌉ (query × backward pass), where query i sees the first end_i keys; M = batch·m
 // queries, N the keys that are not padding, g key heads:
 //
 //   forward   MACCs    h·p·(d + e)
@@ -24,8 +24,8 @@
 //                      + 2·h·p bias + h·p its gradient
 //             dropout  2·h·p
 //
-// Threads: forward takes (sequence, head, 256 queries); backward (sequence, key head, chunk of the
-// keys), where a number of chunks c that only the shape decides each have their own dq.
+// Threads: forward takes (sequence, head, up to 512 queries); backward (sequence, key head, chunk
+// of the keys), where a number of chunks c that only the shape decides each have their own dq.
 #pragma once
 
 #include "longspan/attention/attention.h"

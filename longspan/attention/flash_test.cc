@@ -58,7 +58,7 @@ TEST(Flash, AgreesOnEveryInstructionSet) {
 // A few queries take a path of their own; both sides of the border, every mask.
 TEST(Flash, ManyAndFewQueries) {
   for (const std::size_t m : {1U, 2U, 5U, 6U, 7U, 8U, 17U}) {
-    for (const std::size_t n : {1U, 6U, 63U, 65U, 200U}) {
+    for (const std::size_t n : {1U, 6U, 65U, 130U}) {
       AttentionCase c{.batch = 2, .heads = 2, .kv_heads = 1, .m = m, .n = n, .d = 24, .e = 37};
       testing::check_exact(FlashAttention(), c);
       c.causal = true;

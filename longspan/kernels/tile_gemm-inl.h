@@ -242,7 +242,8 @@ HWY_INLINE void transpose_4x4(const float* HWY_RESTRICT src, std::size_t src_str
 }
 #endif
 
-// dst[j][i] = scale·src[i][j], or += with kAdd, for i < rows and j < cols.
+// dst[j][i] = scale·src[i][j], or += with kAdd, for i < rows and j < cols. Runs along the rows that
+// are farther apart, so that each of their cache lines is visited once.
 template <bool kAdd>
 HWY_NOINLINE void transpose(const float* src, std::size_t src_stride, std::size_t rows,
                             std::size_t cols, float scale, float* dst, std::size_t dst_stride) {
@@ -251,19 +252,27 @@ HWY_NOINLINE void transpose(const float* src, std::size_t src_stride, std::size_
     to = scale * src[i * src_stride + j] + (kAdd ? to : 0.0F);
   };
   std::size_t whole_rows = 0;
+  std::size_t whole_cols = 0;
 #if HWY_TARGET != HWY_SCALAR
   whole_rows = rows / 4 * 4;
-  const std::size_t whole_cols = cols / 4 * 4;
-  for (std::size_t i = 0; i < whole_rows; i += 4) {
-    for (std::size_t j = 0; j < whole_cols; j += 4) {
-      transpose_4x4<kAdd>(src + i * src_stride + j, src_stride, scale, dst + j * dst_stride + i,
-                          dst_stride);
+  whole_cols = cols / 4 * 4;
+  auto block = [&](std::size_t i, std::size_t j) HWY_ATTR {
+    transpose_4x4<kAdd>(src + i * src_stride + j, src_stride, scale, dst + j * dst_stride + i,
+                        dst_stride);
+  };
+  if (src_stride >= dst_stride) {
+    for (std::size_t i = 0; i < whole_rows; i += 4) {
+      for (std::size_t j = 0; j < whole_cols; j += 4) block(i, j);
     }
-    for (std::size_t j = whole_cols; j < cols; ++j) {
-      for (std::size_t r = i; r < i + 4; ++r) scalar(r, j);
+  } else {
+    for (std::size_t j = 0; j < whole_cols; j += 4) {
+      for (std::size_t i = 0; i < whole_rows; i += 4) block(i, j);
     }
   }
 #endif
+  for (std::size_t i = 0; i < whole_rows; ++i) {
+    for (std::size_t j = whole_cols; j < cols; ++j) scalar(i, j);
+  }
   for (std::size_t i = whole_rows; i < rows; ++i) {
     for (std::size_t j = 0; j < cols; ++j) scalar(i, j);
   }

@@ -8,6 +8,8 @@
 #define LONGSPAN_KERNELS_TILED_ATTENTION_INL_H_
 #endif
 
+#include <hwy/cache_control.h>
+
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -41,12 +43,24 @@ inline Left dense_rows(ConstMatrix x, std::size_t first, std::size_t count, floa
   return {copy, stride};
 }
 
+// Asks for part `part` of `parts` of the rows [first, first + kRows) of x, some time before they
+// are needed: rows far apart defeat the prefetcher of the CPU.
+template <std::size_t kRows>
+HWY_INLINE void prefetch_rows(ConstMatrix x, std::size_t first, std::size_t part,
+                              std::size_t parts) {
+  constexpr std::size_t kLine = 16;
+  const std::size_t last = std::min(first + kRows * (part + 1) / parts, x.rows);
+  for (std::size_t i = first + kRows * part / parts; i < last; ++i) {
+    for (std::size_t c = 0; c < x.cols; c += kLine) hwy::Prefetch(x.row_data(i) + c);
+  }
+}
+
 // xᵀ, scaled, with queries in the lanes; lanes up to the next multiple of kTileUnit are zeros.
-inline void pack_queries(ConstMatrix x, const Tile& t, float scale, float* to) {
-  transpose<false>(x.row_data(t.query), x.stride, t.lanes, x.cols, scale, to, kPitch);
-  const std::size_t width = tile_width(t.lanes);
-  for (std::size_t c = 0; c < x.cols && t.lanes < width; ++c) {
-    std::fill(to + c * kPitch + t.lanes, to + c * kPitch + width, 0.0F);
+inline void pack_queries(ConstMatrix x, float scale, float* to) {
+  transpose<false>(x.data, x.stride, x.rows, x.cols, scale, to, kPitch);
+  const std::size_t width = tile_width(x.rows);
+  for (std::size_t c = 0; c < x.cols && x.rows < width; ++c) {
+    std::fill(to + c * kPitch + x.rows, to + c * kPitch + width, 0.0F);
   }
 }
 

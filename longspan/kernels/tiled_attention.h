@@ -28,9 +28,9 @@ namespace longspan {
 
 inline constexpr std::size_t kQueryBlock = 64;  // queries in the lanes of a tile
 inline constexpr std::size_t kKeyBlock = 64;    // keys of a tile
-inline constexpr std::size_t kQueryGroup = 4;   // query blocks that share a pass over the keys
+inline constexpr std::size_t kQueryGroup = 8;   // query blocks that can share a pass over the keys
 inline constexpr std::size_t kFewQueries = 6;   // up to here lanes of queries do not pay
-inline constexpr std::size_t kKeyPass = 256;    // keys that share a backward pass over the queries
+inline constexpr std::size_t kKeyPass = 512;    // keys that share a backward pass over the queries
 
 // One head of one sequence.
 struct TiledHead {
@@ -102,7 +102,7 @@ void tiled_delta(ConstMatrix y, ConstMatrix dy, float* delta);
 
 // A pass over `count` ≤ kKeyPass keys from `first` (a multiple of kKeyPass): clear once, add each
 // head that reads these keys, store their gradients once. The scratch carries the sums.
-void tiled_backward_clear(std::size_t d, std::size_t e, float* scratch);
+void tiled_backward_clear(std::size_t count, std::size_t d, std::size_t e, float* scratch);
 void tiled_backward_add(const TiledHead& head, const TiledGradient& gradient, std::size_t first,
                         float* scratch, TileCounts& counts);
 void tiled_backward_store(float scale, const float* scratch, Matrix dk, Matrix dv,

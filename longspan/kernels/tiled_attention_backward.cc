@@ -162,15 +162,19 @@ void add_products(const TiledHead& head, const Tile& t, const KeyBlock& keys,
 
 QueryBlock pack_block(const TiledHead& head, const TiledGradient& gradient, const Tile& t,
                       float* memory, const BackwardLayout& at) {
-  pack_queries(head.q, t, head.scale * kLog2E, memory + at.qt);
-  pack_queries(gradient.dy, t, 1.0F, memory + at.dyt);
+  const QueryBlock block{right_rows(head.q, t.query, t.lanes, memory + at.q),
+                         right_rows(gradient.dy, t.query, t.lanes, memory + at.dy)};
+  const auto rows = [&t](Right x, std::size_t cols) {
+    return ConstMatrix(x.data, t.lanes, cols, x.stride);
+  };
+  pack_queries(rows(block.q, head.q.cols), head.scale * kLog2E, memory + at.qt);
+  pack_queries(rows(block.dy, head.v.cols), 1.0F, memory + at.dyt);
   std::fill_n(memory + at.dqt, head.q.cols * kPitch, 0.0F);
   std::fill_n(memory + at.lse, kPitch, std::numeric_limits<float>::infinity());
   std::fill_n(memory + at.delta, kPitch, 0.0F);
   std::copy_n(gradient.lse + t.query, t.lanes, memory + at.lse);
   std::copy_n(gradient.delta + t.query, t.lanes, memory + at.delta);
-  return {right_rows(head.q, t.query, t.lanes, memory + at.q),
-          right_rows(gradient.dy, t.query, t.lanes, memory + at.dy)};
+  return block;
 }
 
 // One block of queries against the keys of a pass.
@@ -180,9 +184,12 @@ void backward_block(const TiledHead& head, const TiledGradient& gradient, const 
   const std::size_t e = head.v.cols;
   const BackwardLayout at(d, e);
   const QueryBlock queries = pack_block(head, gradient, pass, memory, at);
+  const std::size_t tiles = (pass.keys + kKeyBlock - 1) / kKeyBlock;
   for (std::size_t j = 0; j < pass.keys; j += kKeyBlock) {
     const Tile t{pass.query, pass.lanes, pass.key + j, std::min(kKeyBlock, pass.keys - j)};
     if (seen(head, t, t.lanes - 1) == 0) break;
+    prefetch_rows<kQueryBlock>(head.q, pass.query + kQueryBlock, j / kKeyBlock, tiles);
+    prefetch_rows<kQueryBlock>(gradient.dy, pass.query + kQueryBlock, j / kKeyBlock, tiles);
     const KeyBlock block{{keys.k.data + j * keys.k.stride, keys.k.stride},
                          {keys.v.data + j * keys.v.stride, keys.v.stride},
                          keys.dk + j * tile_pitch(d),
@@ -202,6 +209,17 @@ void backward_block(const TiledHead& head, const TiledGradient& gradient, const 
   }
 }
 
+void scale_row(const float* HWY_RESTRICT from, std::size_t width, float scale,
+               float* HWY_RESTRICT to) {
+  const DF d;
+  const VF s = hn::Set(d, scale);
+  std::size_t c = 0;
+  for (; c + kVectorLanes <= width; c += kVectorLanes) {
+    hn::StoreU(hn::Mul(hn::LoadU(d, from + c), s), d, to + c);
+  }
+  for (; c < width; ++c) to[c] = scale * from[c];
+}
+
 }  // namespace
 
 void BackwardPass(const TiledHead& head, const TiledGradient& gradient, std::size_t first,
@@ -217,6 +235,15 @@ void BackwardPass(const TiledHead& head, const TiledGradient& gradient, std::siz
     if (seen(head, pass, pass.lanes - 1) == 0) continue;
     backward_block(head, gradient, pass, keys, memory, counts);
   }
+}
+
+void BackwardStore(float scale, const float* memory, Matrix dk, Matrix dv, TileCounts& counts) {
+  const BackwardLayout at(dk.cols, dv.cols);
+  for (std::size_t j = 0; j < dk.rows; ++j) {
+    scale_row(memory + at.dk + j * tile_pitch(dk.cols), dk.cols, scale, dk.row_data(j));
+    std::copy_n(memory + at.dv + j * tile_pitch(dv.cols), dv.cols, dv.row_data(j));
+  }
+  counts.keys += dk.rows;
 }
 
 // Σ_c y[c]·dy[c], in a fixed order.
@@ -243,6 +270,7 @@ HWY_AFTER_NAMESPACE();
 namespace longspan {
 
 HWY_EXPORT(BackwardPass);
+HWY_EXPORT(BackwardStore);
 HWY_EXPORT(Delta);
 
 std::size_t tiled_backward_scratch(std::size_t d, std::size_t e) {
@@ -253,8 +281,10 @@ void tiled_delta(ConstMatrix y, ConstMatrix dy, float* delta) {
   HWY_DYNAMIC_DISPATCH(Delta)(y, dy, delta);
 }
 
-void tiled_backward_clear(std::size_t d, std::size_t e, float* scratch) {
-  std::fill_n(scratch, BackwardLayout(d, e).keys, 0.0F);
+void tiled_backward_clear(std::size_t count, std::size_t d, std::size_t e, float* scratch) {
+  const BackwardLayout at(d, e);
+  std::fill_n(scratch + at.dk, count * tile_pitch(d), 0.0F);
+  std::fill_n(scratch + at.dv, count * tile_pitch(e), 0.0F);
 }
 
 void tiled_backward_add(const TiledHead& head, const TiledGradient& gradient, std::size_t first,
@@ -264,14 +294,7 @@ void tiled_backward_add(const TiledHead& head, const TiledGradient& gradient, st
 
 void tiled_backward_store(float scale, const float* scratch, Matrix dk, Matrix dv,
                           TileCounts& counts) {
-  const BackwardLayout at(dk.cols, dv.cols);
-  for (std::size_t j = 0; j < dk.rows; ++j) {
-    const float* k = scratch + at.dk + j * tile_pitch(dk.cols);
-    const float* v = scratch + at.dv + j * tile_pitch(dv.cols);
-    for (std::size_t c = 0; c < dk.cols; ++c) dk.row_data(j)[c] = scale * k[c];
-    std::copy_n(v, dv.cols, dv.row_data(j));
-  }
-  counts.keys += dk.rows;
+  HWY_DYNAMIC_DISPATCH(BackwardStore)(scale, scratch, dk, dv, counts);
 }
 
 }  // namespace longspan

@@ -102,7 +102,7 @@ void forward_tile(const TiledHead& head, const Tile& t, Left keys, Left values,
 }
 
 void begin_block(const TiledHead& head, const Tile& t, const QueryState& state) {
-  pack_queries(head.q, t, head.scale * kLog2E, state.q);
+  pack_queries(head.q.slice_rows(t.query, t.lanes), head.scale * kLog2E, state.q);
   std::fill(state.o, state.o + head.v.cols * kPitch, 0.0F);
   std::fill(state.max, state.max + kPitch, std::numeric_limits<float>::lowest());
   std::fill(state.sum, state.sum + kPitch, 0.0F);
@@ -153,6 +153,8 @@ void ForwardBlocks(const TiledHead& head, std::size_t first, std::size_t count, 
     const Left values = dense_rows(head.v, key, rows, scratch.values);
     for (std::size_t b = 0; b < blocks; ++b) {
       const Tile t = tile_at(b, key);
+      prefetch_rows<kKeyBlock>(head.k, key + kKeyBlock, b, blocks);
+      prefetch_rows<kKeyBlock>(head.v, key + kKeyBlock, b, blocks);
       if (seen(head, t, t.lanes - 1) == 0) continue;
       forward_tile(head, t, keys, values, state_of(scratch, d, e, b), scratch, counts);
     }

@@ -259,23 +259,21 @@ void check_exact(const Attention& attention, const AttentionCase& c) {
 
 void check_cost(const Attention& attention, const AttentionCase& c) {
   SCOPED_TRACE(c.name());
-  for_each_thread_count([&] {
-    AttentionProblem p(c);
-    const AttentionCost cost = attention.cost(p.shape());
-    p.run(attention);
-    EXPECT_EQ(p.forward_peak, cost.forward_scratch);
-    EXPECT_EQ(p.backward_peak, cost.backward_scratch);
-    EXPECT_TRUE(p.forward_work == cost.forward)
-        << p.forward_work.maccs << " MACCs and " << p.forward_work.other_flops() << " other; "
-        << cost.forward.maccs << " and " << cost.forward.other_flops() << " predicted";
-    EXPECT_TRUE(p.backward_work == cost.backward)
-        << p.backward_work.maccs << " MACCs and " << p.backward_work.other_flops() << " other; "
-        << cost.backward.maccs << " and " << cost.backward.other_flops() << " predicted";
-    const std::vector<float> y = p.y;
-    p.run(attention, false);
-    EXPECT_EQ(p.forward_peak, cost.forward_scratch) << "without saving";
-    EXPECT_EQ(p.y, y) << "without saving";
-  });
+  AttentionProblem p(c);
+  const AttentionCost cost = attention.cost(p.shape());
+  p.run(attention);
+  EXPECT_EQ(p.forward_peak, cost.forward_scratch);
+  EXPECT_EQ(p.backward_peak, cost.backward_scratch);
+  EXPECT_TRUE(p.forward_work == cost.forward)
+      << p.forward_work.maccs << " MACCs and " << p.forward_work.other_flops() << " other; "
+      << cost.forward.maccs << " and " << cost.forward.other_flops() << " predicted";
+  EXPECT_TRUE(p.backward_work == cost.backward)
+      << p.backward_work.maccs << " MACCs and " << p.backward_work.other_flops() << " other; "
+      << cost.backward.maccs << " and " << cost.backward.other_flops() << " predicted";
+  const std::vector<float> y = p.y;
+  p.run(attention, false);
+  EXPECT_EQ(p.forward_peak, cost.forward_scratch) << "without saving";
+  EXPECT_EQ(p.y, y) << "without saving";
 }
 
 void check_threads(const Attention& attention, const AttentionCase& c) {
@@ -284,6 +282,7 @@ void check_threads(const Attention& attention, const AttentionCase& c) {
   bool known = false;
   for_each_thread_count([&] {
     AttentionProblem p(c);
+    const AttentionCost cost = attention.cost(p.shape());
     p.run(attention);
     if (!std::exchange(known, true)) first = p;
     EXPECT_EQ(p.y, first.y);
@@ -291,6 +290,10 @@ void check_threads(const Attention& attention, const AttentionCase& c) {
     EXPECT_EQ(p.dk, first.dk);
     EXPECT_EQ(p.dv, first.dv);
     EXPECT_EQ(p.dbias, first.dbias);
+    EXPECT_TRUE(p.forward_work == cost.forward);
+    EXPECT_TRUE(p.backward_work == cost.backward);
+    EXPECT_EQ(p.forward_peak, cost.forward_scratch);
+    EXPECT_EQ(p.backward_peak, cost.backward_scratch);
   });
 }
 

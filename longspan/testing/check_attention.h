@@ -65,7 +65,7 @@ std::vector<AttentionCase> cases_for(const Abilities& abilities);
 void check_exact(const Attention& attention, const AttentionCase& c);
 // The meter and the arena against cost().
 void check_cost(const Attention& attention, const AttentionCase& c);
-// One, two and three threads give the same bits.
+// One, two and three threads give the same bits, and cost what cost() says.
 void check_threads(const Attention& attention, const AttentionCase& c);
 // Tokens from t on do not change outputs before t.
 void check_causal(const Attention& attention, const AttentionCase& c);
