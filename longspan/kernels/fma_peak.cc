@@ -91,8 +91,8 @@ double time_rounds(std::uint64_t rounds) {
 }  // namespace
 
 double fma_peak(double seconds) {
-  constexpr int kRuns = 5;
-  const std::uint64_t probe = 50'000;
+  constexpr int kRuns = 25;  // short, so that some fall between the turns of other processes
+  const std::uint64_t probe = 20'000;
   time_rounds(probe);  // wakes the threads
   const double rate = static_cast<double>(probe) / time_rounds(probe);
   const auto rounds = std::max(probe, static_cast<std::uint64_t>(rate * seconds / kRuns));
