@@ -1,29 +1,33 @@
 // longspan's side of the comparison with its peers; the protocol is described in compare_peers.py.
 //
 // usage: bench_worker THREADS
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <ctime>
 #include <fstream>
-#include <functional>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "longspan/attention/registry.h"
+#include "longspan/base/error.h"
 #include "longspan/base/parallel.h"
 #include "longspan/kernels/fma_peak.h"
+#include "longspan/learning/trainer.h"
 
 namespace longspan {
 namespace {
 
 using Json = nlohmann::json;
-using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
+double wall_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
+double processor_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 // A prepared job: does the work once.
 class Job {
@@ -142,6 +146,57 @@ class AttentionJob : public Job {
   Arena arena_;
 };
 
+struct Recipe {
+  std::string_view name;
+  std::size_t layers, heads, width, context, batch, vocab;
+};
+// As in peers/torch_language_model.py.
+constexpr Recipe kRecipes[] = {{"R1", 4, 4, 128, 64, 12, 65}, {"R2", 6, 6, 384, 256, 8, 256}};
+
+// One step of a decoder-only language model: forward, backward, clip at 1, AdamW.
+class TrainingJob : public Job {
+ public:
+  explicit TrainingJob(const Recipe& r)
+      : model_(model_config(r)), tokens_(r.batch * r.context), targets_(r.batch * r.context) {
+    model_.allocate(1);
+    TrainConfig config;
+    config.schedule.kind = "constant";
+    config.schedule.warmup = 0;
+    trainer_ = std::make_unique<Trainer>(model_, config);
+    for (std::size_t i = 0; i < tokens_.size(); ++i) {
+      tokens_[i] = static_cast<std::int32_t>(random_below(1, i, r.vocab));
+      targets_[i] = static_cast<std::int32_t>(random_below(1, i + 1, r.vocab));
+    }
+    batch_ = {.batch = r.batch, .length = r.context, .tokens = tokens_, .targets = targets_};
+  }
+
+  void run() override {
+    const StepReport report = trainer_->step({&batch_, 1});
+    require(report.finite, "[bench] the training step diverged");
+    loss_ = static_cast<float>(report.loss);
+  }
+  std::vector<float> probe() const override { return {loss_}; }
+
+ private:
+  static ModelConfig model_config(const Recipe& r) {
+    ModelConfig config;
+    config.layers = r.layers;
+    config.heads = r.heads;
+    config.d_model = r.width;
+    config.max_length = r.context;
+    config.vocab = r.vocab;
+    config.activation = "gelu";
+    return config;
+  }
+
+  Model model_;
+  std::vector<std::int32_t> tokens_;
+  std::vector<std::int32_t> targets_;
+  std::unique_ptr<Trainer> trainer_;
+  Batch batch_;
+  float loss_ = 0.0F;
+};
+
 std::unique_ptr<Job> prepare(const Json& job) {
   const std::string kind = job.at("kind");
   if (kind == "forward" || kind == "backward") {
@@ -152,7 +207,13 @@ std::unique_ptr<Job> prepare(const Json& job) {
                             .causal = job.at("causal"),
                             .backward = kind == "backward"});
   }
-  return nullptr;
+  if (kind == "train_step") {
+    const std::string name = job.at("recipe");
+    for (const Recipe& recipe : kRecipes) {
+      if (recipe.name == name) return std::make_unique<TrainingJob>(recipe);
+    }
+  }
+  throw Error("[bench] unknown job " + job.dump());
 }
 
 // The most memory the process ever had in RAM.
@@ -171,19 +232,20 @@ class Worker {
     job.erase("budget");
     if (job != last_) {
       job_ = nullptr;  // frees the last job's memory first
+      last_ = nullptr;
       job_ = prepare(job);
+      job_->run();
       last_ = job;
-      if (job_) job_->run();
     }
-    if (!job_) return {{"unsupported", "longspan has no " + job.at("kind").get<std::string>()}};
     double peak = fma_peak();
     std::vector<double> seconds;
-    const auto begin = Clock::now();
+    const auto clock = thread_count() == 1 ? processor_seconds : wall_seconds;
+    const double begin = wall_seconds();
     do {
-      const auto start = Clock::now();
+      const double start = clock();
       job_->run();
-      seconds.push_back(seconds_since(start));
-    } while (seconds_since(begin) < budget);
+      seconds.push_back(clock() - start);
+    } while (wall_seconds() - begin < budget);
     peak = std::max(peak, fma_peak());
     return {{"seconds", seconds},
             {"probe", job_->probe()},

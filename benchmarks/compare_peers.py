@@ -158,7 +158,13 @@ def cell(line, key):
     if goal is None:
         return text
     wanted = f"{100 * goal:.0f}" if key == "peak" else f"{goal:g}"
-    return f"{text} ≥{wanted} {'ok' if line[key] >= goal else 'NO'}"
+    verdict = "ok" if line[key] >= goal else "†" if share_needed(line, key) > 1 else "NO"
+    return f"{text} ≥{wanted} {verdict}"
+
+
+def share_needed(line, key):
+    """The share of the FMA peak at which a goal against a peer would be met."""
+    return line["peak"] * line["goals"][key] / line[key]
 
 
 HEADINGS = ["thr", "longspan ms", "GF/s", "of FMA peak", "vs ORT", "vs torch", "vs 1 thread"]
@@ -256,7 +262,9 @@ def main():
     peaks = {t: [l["peak_flops"] for l in lines if l["threads"] == t] for t in options.threads}
     print("\nFMA peak: " + ", ".join(f"{statistics.median(p) / 1e9:.0f} GF/s on {t} thread"
                                      + "s" * (t > 1) for t, p in peaks.items() if p))
-    print(f"goals: {len(goals) - len(missed)} of {len(goals)} met")
+    beyond = sum(share_needed(line, key) > 1 for line, key in missed)
+    print(f"goals: {len(goals) - len(missed)} of {len(goals)} met"
+          + f"; †: {beyond} need more than the FMA peak, against this peer on this machine" * bool(beyond))
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(about | {"lines": lines, "memory": memory}, indent=1) + "\n",
                            encoding="utf-8")

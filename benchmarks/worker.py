@@ -10,9 +10,10 @@ it repeats the work until the budget is spent and prints
 
   {"seconds": [of each repetition], "probe": [some elements of the result], …}
 
-or {"unsupported": why} or {"error": what}. A job that differs from the last one is prepared and
-run once before the clock starts. All inputs are a hash of their index, so that every worker
-computes with the same numbers and the probes can be compared.
+or {"unsupported": why} or {"error": what}. Seconds are the process' processor time when it has one
+thread, because a busy neighbour hardly disturbs that, and wall time when it has more. A job that
+differs from the last one is prepared and run once before the clock starts. All inputs are a hash of
+their index, so that every worker computes with the same numbers and the probes can be compared.
 """
 
 import glob
@@ -24,7 +25,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
-BUILD = ROOT / "build"
+BUILD = pathlib.Path(os.environ.get("LONGSPAN_BUILD", ROOT / "build"))
 MODELS = BUILD / "bench"
 
 

@@ -48,6 +48,12 @@ async function prepare({ n, causal }) {
   return { session, run: () => session.run(feeds, ['y']) };
 }
 
+function processor() {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1e6;
+}
+const clock = threads === 1 ? processor : () => performance.now() / 1000;
+
 let last = { key: null };
 async function answer(job) {
   if (job.kind !== 'forward') return { unsupported: 'ONNX Runtime offers no backward' };
@@ -62,9 +68,9 @@ async function answer(job) {
   const begin = performance.now();
   let y;
   do {
-    const start = performance.now();
+    const start = clock();
     ({ y } = await last.run());
-    seconds.push((performance.now() - start) / 1000);
+    seconds.push(clock() - start);
   } while (performance.now() - begin < 1000 * budget);
   return { seconds, probe: probe(y.data, job.n) };
 }
