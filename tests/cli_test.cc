@@ -163,7 +163,7 @@ TEST(BadInput, ImpossibleShapes) {
   expect_wrong_input(longspan(small_training(m, {"--dropout", "1"})), "dropout is 1");
   expect_wrong_input(longspan(small_training(m, {"--lr", "-1"})), "learning rate is -1");
   expect_wrong_input(longspan({"train", "text", "--data", kText, "--out", m, "--length", "300000"}),
-                     "111540");
+                     "need at least 3000001 for length 300000");
   expect_wrong_input(longspan({"train", "text", "--data", kText, "--out", m, "--length", "100000",
                                "--attention", "full"}),
                      "use flash");

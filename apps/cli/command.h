@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <type_traits>
 
 namespace longspan::cli {
 
@@ -19,6 +20,28 @@ void add_train(CLI::App& app, const Common& common);
 void add_eval(CLI::App& app, const Common& common);
 void add_generate(CLI::App& app, const Common& common);
 void add_version(CLI::App& app, const Common& common);
+
+// Numbers are checked here, because a negative count would wrap around on its way into an unsigned
+// one.
+template <class T>
+void add_number(CLI::App& command, const char* name, T& value, const char* text,
+                const std::string& group = "Options") {
+  command.add_option(name, value, text)
+      ->check(CLI::Number)
+      ->check(CLI::Validator(
+          [](const std::string& input) {
+            const bool fits = std::is_floating_point_v<T> || input.find('-') == std::string::npos;
+            return fits ? std::string() : "need a whole number from 0, not " + input;
+          },
+          ""))
+      ->group(group)
+      ->capture_default_str();
+}
+
+inline void add_text(CLI::App& command, const char* name, std::string& value, const char* text,
+                     const std::string& group = "Options") {
+  command.add_option(name, value, text)->group(group)->capture_default_str();
+}
 
 // "1:02:03" or "2:03"
 std::string human_seconds(double seconds);

@@ -64,10 +64,9 @@ void add_eval(CLI::App& app, const Common& common) {
   auto o = std::make_shared<EvalOptions>();
   command->add_option("checkpoint", o->directory, "Directory of the trained model")->required();
   command->add_option("--data", o->data, "Another text than the one it was trained on");
-  command->add_option("--split", o->split, "validation (the last tenth) or all")
-      ->capture_default_str();
-  command->add_option("--length", o->length, "Tokens per sequence; 0: as trained");
-  command->add_option("--batch", o->batch, "Sequences per batch; 0: as trained");
+  add_text(*command, "--split", o->split, "validation (the last tenth) or all");
+  add_number(*command, "--length", o->length, "Tokens per sequence; 0: as trained");
+  add_number(*command, "--batch", o->batch, "Sequences per batch; 0: as trained");
   command->footer(
       "Examples:\n"
       "  longspan eval model\n"

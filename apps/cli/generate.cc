@@ -101,14 +101,11 @@ void add_generate(CLI::App& app, const Common& common) {
   auto o = std::make_shared<GenerateOptions>();
   command->add_option("checkpoint", o->directory, "Directory of the trained model")->required();
   command->add_option("--prompt", o->prompt, "How the text begins; a line break unless given");
-  command->add_option("--tokens", o->tokens, "How many tokens to write")->capture_default_str();
-  command->add_option("--temperature", o->sampler.temperature, "0: always the likeliest token")
-      ->capture_default_str();
-  command->add_option("--top-k", o->sampler.top_k, "Only the k likeliest tokens; 0: all")
-      ->capture_default_str();
-  command->add_option("--top-p", o->sampler.top_p, "Only the likeliest tokens of this total")
-      ->capture_default_str();
-  command->add_option("--seed", o->sampler.seed, "Seed of the draws")->capture_default_str();
+  add_number(*command, "--tokens", o->tokens, "How many tokens to write");
+  add_number(*command, "--temperature", o->sampler.temperature, "0: always the likeliest token");
+  add_number(*command, "--top-k", o->sampler.top_k, "Only the k likeliest tokens; 0: all");
+  add_number(*command, "--top-p", o->sampler.top_p, "Only the likeliest tokens of this total");
+  add_number(*command, "--seed", o->sampler.seed, "Seed of the draws");
   command->footer(
       "Examples:\n"
       "  longspan generate model --prompt 'ROMEO:' --tokens 300\n"

@@ -60,6 +60,7 @@ class TextTraining {
 
  private:
   RunConfig configure(const TrainOptions& options);
+  Batch shape() const { return {.batch = config_.data.batch, .length = config_.data.length}; }
   void report_model();
   StepReport one_step();
   void evaluate(Progress& progress);
@@ -84,6 +85,8 @@ TextTraining::TextTraining(const TrainOptions& options, const Common& common)
   model_ = std::make_unique<Model>(config_.model);
   model_->allocate(config_.train.seed);
   trainer_ = std::make_unique<Trainer>(*model_, config_.train);
+  // Refused here, before anything is written, if it cannot be.
+  model_->prepare_training(shape());
   if (options.resume) restore(options.out, *model_, *trainer_);
   first_step_ = trainer_->steps();
   for (std::size_t i = 0; i < config_.data.accumulate; ++i) {
@@ -125,9 +128,6 @@ RunConfig TextTraining::configure(const TrainOptions& options) {
 }
 
 void TextTraining::report_model() {
-  Batch shape;
-  shape.batch = config_.data.batch;
-  shape.length = config_.data.length;
   const std::size_t blocks = 2 + trainer_->optimizer().state().size();
   fmt::print(
       stderr,
@@ -135,7 +135,7 @@ void TextTraining::report_model() {
       "{}\n",
       corpus_->size(), config_.model.vocab, model_->parameters().count(),
       format_bytes(blocks * sizeof(float) * model_->parameters().count()),
-      format_bytes(model_->training_bytes(shape)));
+      format_bytes(model_->training_bytes(shape())));
   if (first_step_ > 0) fmt::print(stderr, "resuming {} at step {}\n", options_.out, first_step_);
 }
 
@@ -218,32 +218,20 @@ void TextTraining::finish(const StepReport& last, double seconds) {
 void add_model_options(CLI::App& command, TrainOptions& o) {
   ModelConfig& m = o.run.model;
   const std::string group = "Model";
-  command.add_option("--layers", m.layers, "Layers")->group(group)->capture_default_str();
-  command.add_option("--d-model", m.d_model, "Width")->group(group)->capture_default_str();
-  command.add_option("--heads", m.heads, "Attention heads")->group(group)->capture_default_str();
-  command.add_option("--kv-heads", m.kv_heads, "Key-value heads; 0: as many as heads")
-      ->group(group)
-      ->capture_default_str();
-  command.add_option("--d-ff", m.d_ff, "Feed-forward width; 0: 4 × width")
-      ->group(group)
-      ->capture_default_str();
-  command
-      .add_option("--attention", m.attention, "Mechanism, KIND[:key=value,…]; see longspan list")
-      ->group(group)
-      ->capture_default_str();
-  command.add_option("--wiring", m.wiring, "post, pre or reversible")
-      ->group(group)
-      ->capture_default_str();
-  command.add_option("--norm", m.norm, "layer or rms")->group(group)->capture_default_str();
-  command.add_option("--activation", m.activation, "relu, gelu, gelu-tanh or silu")
-      ->group(group)
-      ->capture_default_str();
+  add_number(command, "--layers", m.layers, "Layers", group);
+  add_number(command, "--d-model", m.d_model, "Width", group);
+  add_number(command, "--heads", m.heads, "Attention heads", group);
+  add_number(command, "--kv-heads", m.kv_heads, "Key-value heads; 0: as many as heads", group);
+  add_number(command, "--d-ff", m.d_ff, "Feed-forward width; 0: 4 × width", group);
+  add_text(command, "--attention", m.attention, "Mechanism, KIND[:key=value,…]; see longspan list",
+           group);
+  add_text(command, "--wiring", m.wiring, "post, pre or reversible", group);
+  add_text(command, "--norm", m.norm, "layer or rms", group);
+  add_text(command, "--activation", m.activation, "relu, gelu, gelu-tanh or silu", group);
   command.add_flag("--gated", m.gated, "Gated feed-forward (SwiGLU with --activation silu)")
       ->group(group);
-  command.add_option("--positions", m.positions, "none, sinusoidal, learned or rotary")
-      ->group(group)
-      ->capture_default_str();
-  command.add_option("--dropout", m.dropout, "Dropout")->group(group)->capture_default_str();
+  add_text(command, "--positions", m.positions, "none, sinusoidal, learned or rotary", group);
+  add_number(command, "--dropout", m.dropout, "Dropout", group);
   command.add_flag("--no-bias", o.no_bias, "No biases in linear layers")->group(group);
   command.add_flag("--untied", o.untied, "A softmax layer of its own")->group(group);
 }
@@ -251,22 +239,38 @@ void add_model_options(CLI::App& command, TrainOptions& o) {
 void add_learning_options(CLI::App& command, TrainOptions& o) {
   TrainConfig& t = o.run.train;
   const std::string group = "Learning";
-  const auto option = [&](const char* name, auto& value, const char* text) {
-    command.add_option(name, value, text)->group(group)->capture_default_str();
-  };
-  option("--rule", t.rule, "Learning rule; see longspan list");
-  option("--optimizer", t.optimizer.kind, "sgd, momentum, adam or adamw");
-  option("--lr", t.schedule.peak, "Highest learning rate");
-  option("--lr-floor", t.schedule.floor, "Last learning rate");
-  option("--schedule", t.schedule.kind, "constant, linear or cosine");
-  option("--schedule-steps", o.schedule_steps, "Steps until the last learning rate; 0: --steps");
-  option("--warmup", t.schedule.warmup, "Steps of linear warm-up");
-  option("--weight-decay", t.optimizer.weight_decay, "Weight decay of matrices");
-  option("--momentum", t.optimizer.momentum, "Momentum");
-  option("--beta1", t.optimizer.beta1, "Adam's first decay");
-  option("--beta2", t.optimizer.beta2, "Adam's second decay");
-  option("--clip", t.clip, "Largest gradient norm; 0: none");
-  option("--seed", t.seed, "Seed of weights, batches and dropout");
+  add_text(command, "--rule", t.rule, "Learning rule; see longspan list", group);
+  add_text(command, "--optimizer", t.optimizer.kind, "sgd, momentum, adam or adamw", group);
+  add_number(command, "--lr", t.schedule.peak, "Highest learning rate", group);
+  add_number(command, "--lr-floor", t.schedule.floor, "Last learning rate", group);
+  add_text(command, "--schedule", t.schedule.kind, "constant, linear or cosine", group);
+  add_number(command, "--schedule-steps", o.schedule_steps,
+             "Steps until the last learning rate; 0: --steps", group);
+  add_number(command, "--warmup", t.schedule.warmup, "Steps of linear warm-up", group);
+  add_number(command, "--weight-decay", t.optimizer.weight_decay, "Weight decay of matrices",
+             group);
+  add_number(command, "--momentum", t.optimizer.momentum, "Momentum", group);
+  add_number(command, "--beta1", t.optimizer.beta1, "Adam's first decay", group);
+  add_number(command, "--beta2", t.optimizer.beta2, "Adam's second decay", group);
+  add_number(command, "--clip", t.clip, "Largest gradient norm; 0: none", group);
+  add_number(command, "--seed", t.seed, "Seed of weights, batches and dropout", group);
+}
+
+void add_run_options(CLI::App& command, TrainOptions& o) {
+  command.add_option("task", o.task, "What to learn: text")->required();
+  command.add_option("--data", o.run.data.data, "The text file to learn");
+  add_text(command, "--out", o.out, "Where the checkpoint goes");
+  add_number(command, "--steps", o.steps, "Steps in all");
+  add_text(command, "--vocabulary", o.vocabulary, "characters or bytes");
+  add_number(command, "--length", o.run.data.length, "Tokens per sequence");
+  add_number(command, "--batch", o.run.data.batch, "Sequences per batch");
+  add_number(command, "--accumulate", o.run.data.accumulate, "Batches per update");
+  add_number(command, "--eval-every", o.eval_every, "Steps between validations; 0: never");
+  add_number(command, "--eval-windows", o.eval_windows, "Windows of each validation; 0: all");
+  add_number(command, "--save-every", o.save_every,
+             "Steps between checkpoints; 0: at the end only");
+  command.add_flag("--resume", o.resume, "Go on with the checkpoint in --out");
+  command.add_flag("--overwrite", o.overwrite, "Replace a checkpoint in --out");
 }
 
 }  // namespace
@@ -274,24 +278,7 @@ void add_learning_options(CLI::App& command, TrainOptions& o) {
 void add_train(CLI::App& app, const Common& common) {
   CLI::App* command = app.add_subcommand("train", "Train a model; Ctrl-C saves, --resume goes on");
   auto o = std::make_shared<TrainOptions>();
-  command->add_option("task", o->task, "What to learn: text")->required();
-  command->add_option("--data", o->run.data.data, "The text file to learn");
-  command->add_option("--out", o->out, "Where the checkpoint goes")->capture_default_str();
-  command->add_option("--steps", o->steps, "Steps in all")->capture_default_str();
-  command->add_option("--vocabulary", o->vocabulary, "characters or bytes")->capture_default_str();
-  command->add_option("--length", o->run.data.length, "Tokens per sequence")->capture_default_str();
-  command->add_option("--batch", o->run.data.batch, "Sequences per batch")->capture_default_str();
-  command->add_option("--accumulate", o->run.data.accumulate, "Batches per update")
-      ->capture_default_str();
-  command->add_option("--eval-every", o->eval_every, "Steps between validations; 0: never")
-      ->capture_default_str();
-  command->add_option("--eval-windows", o->eval_windows, "Windows of each validation; 0: all")
-      ->capture_default_str();
-  command
-      ->add_option("--save-every", o->save_every, "Steps between checkpoints; 0: at the end only")
-      ->capture_default_str();
-  command->add_flag("--resume", o->resume, "Go on with the checkpoint in --out");
-  command->add_flag("--overwrite", o->overwrite, "Replace a checkpoint in --out");
+  add_run_options(*command, *o);
   add_model_options(*command, *o);
   add_learning_options(*command, *o);
   command->footer(

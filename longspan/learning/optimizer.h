@@ -22,8 +22,8 @@ struct OptimizerConfig {
   std::string kind = "adamw";  // sgd, momentum, adam, adamw
   float weight_decay = 0.1F;
   float momentum = 0.9F;
-  float beta1 = 0.9F;
-  float beta2 = 0.99F;
+  double beta1 = 0.9;
+  double beta2 = 0.99;
   float epsilon = 1e-8F;
 
   bool operator==(const OptimizerConfig&) const = default;

@@ -56,12 +56,12 @@ TEST_P(Optimizers, LearnToCount) {
   model.allocate(3);
   Trainer trainer(model, training(GetParam().first, GetParam().second));
   StepReport report;
-  for (std::uint64_t step = 0; step < 250; ++step) {
+  for (std::uint64_t step = 0; step < 400; ++step) {
     const Counting data(8, 8, step);
     report = trainer.step(std::span(&data.batch, 1));
     ASSERT_TRUE(report.finite);
   }
-  EXPECT_EQ(report.step, 250U);
+  EXPECT_EQ(report.step, 400U);
   EXPECT_EQ(report.tokens, 64U);
   EXPECT_LT(report.loss, 0.5) << "chance is " << std::log(11.0);
 }

@@ -116,7 +116,7 @@ void Model::allocate(RandomKey seed) {
   parameters_->initialize(seed);
 }
 
-void Model::check_batch(const Batch& batch, bool needs_targets) const {
+void Model::check_shape(const Batch& batch) const {
   require(batch.batch > 0 && batch.length > 0,
           "[model] {} sequences of {} tokens; need at least 1 of each", batch.batch, batch.length);
   require(batch.length <= config_.max_length, "[model] {} tokens; the model takes at most {}",
@@ -135,6 +135,10 @@ void Model::check_batch(const Batch& batch, bool needs_targets) const {
             "[model] {} source tokens; need 1 to {}", batch.source_length, config_.max_length);
     check_lengths(batch.source_lengths, batch.source_length);
   }
+}
+
+void Model::check_batch(const Batch& batch, bool needs_targets) const {
+  check_shape(batch);
   if (has_encoder())
     encoder_embedding_->check(encoder_pass(batch, 0, false), encoder_tokens(batch));
   if (has_decoder())
@@ -204,6 +208,11 @@ void Model::book(const Batch& batch, bool training, std::size_t bytes) {
   arena_.clear();
   arena_.reset_peak();
   tape_.ready = false;
+}
+
+void Model::prepare_training(const Batch& shape) {
+  check_shape(shape);
+  book(shape, /*training=*/true, training_bytes(shape));
 }
 
 CrossEntropy Model::forward(const Batch& batch, RandomKey key, float scale) {

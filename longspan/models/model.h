@@ -36,6 +36,9 @@ class Model {
   // Weights and gradients; the weights are drawn from `seed`.
   void allocate(RandomKey seed);
 
+  // Checks and books a training step of this shape (tokens may be empty) before there is any data.
+  void prepare_training(const Batch& shape);
+
   // Training. forward keeps what backward needs and turns the logits into the gradient of
   // scale·Σ loss; `key` seeds dropout (unused without). backward adds to the gradients.
   CrossEntropy forward(const Batch& batch, RandomKey key, float scale);
@@ -61,6 +64,7 @@ class Model {
   const Arena& arena() const { return arena_; }
 
  private:
+  void check_shape(const Batch& batch) const;
   void check_batch(const Batch& batch, bool needs_targets) const;
   bool has_encoder() const { return config_.family != "decoder"; }
   bool has_decoder() const { return config_.family != "encoder"; }
