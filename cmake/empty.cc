@@ -1,1 +1,0 @@
-// A library must have a source, also while longspan/testing has none.
