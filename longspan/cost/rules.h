@@ -1,0 +1,78 @@
+// What a step costs under each learning rule (F, B, U, P: forward, backward, update, projection):
+//
+//   BP         F + B + U
+//   PEPITA     2F + U + P       a pass, then a pass with the output error added to the input
+//   MEMPEPITA  3F + U + P       the first pass again, beside the second, instead of keeping it
+//
+// P is 0 unless there are an encoder and a decoder; elsewhere the error has the input's shape.
+#pragma once
+
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include "longspan/cost/model_formula.h"
+
+namespace longspan {
+
+enum class LearningRule : std::uint8_t { kBackprop, kPepita, kMempepita };
+inline constexpr std::array kLearningRules = {LearningRule::kBackprop, LearningRule::kPepita,
+                                              LearningRule::kMempepita};
+std::string_view name_of(LearningRule rule);  // "bp", "pepita", "mempepita"
+
+// How often a rule does each.
+struct RulePasses {
+  int forward = 1;
+  int backward = 1;
+  int update = 1;
+  int error_projection = 0;
+};
+RulePasses passes_of(LearningRule rule);
+
+// What PEPITA feeds the update of the last layer (D10).
+enum class LastLayer : std::uint8_t {
+  kDifference,      // a_L − a_L^err, as every other layer
+  kModulatedError,  // the error of the modulated pass
+  kStandardError,   // the error of the standard pass: the other passes end before the last layer
+};
+
+// Where PEPITA adds the output error, `executed` only.
+enum class ErrorInjection : std::uint8_t {
+  kInput,           // to the one-hot input, which becomes dense: so do embedding and its update
+  kAfterEmbedding,  // to the embedding, through a fixed v×d matrix; the update stays sparse
+};
+
+struct RuleTerms {
+  LastLayer last_layer = LastLayer::kDifference;
+  ErrorSpace error_space = ErrorSpace::kVocabulary;
+  ErrorInjection injection = ErrorInjection::kInput;
+};
+
+struct RuleFormula {
+  LearningRule rule = LearningRule::kBackprop;
+  PhaseCounts phases;                     // of a step: all passes of a phase together
+  std::vector<FormulaLine> overhead;      // the lines of kRuleOverhead
+  std::vector<LayerFormula> projections;  // of kErrorProjection: none or one
+
+  std::vector<int> discrepancies;  // those that touch this rule in this view: 9 for D9
+
+  const CountFormula& phase(CostPhase which) const {
+    return phases[static_cast<std::size_t>(which)];
+  }
+  CountFormula& phase(CostPhase which) { return phases[static_cast<std::size_t>(which)]; }
+  // Without the optimiser, as in the paper.
+  CountFormula total() const;
+};
+
+// The paper's views have no rule overhead (D9); `executed` has:
+//   e = a_L − target                                                       M FLOPs
+//   e·W_emb in the modulated pass, eᵀ·(a − a_err) in the embedding's update  2·M·v·d MACCs
+//   a − a_err of every layer: 7·M·d + M·f FLOPs for an encoder block, M·d for the embedding
+//   the signal of the last layer: M·v, M or 0 FLOPs (D10)
+RuleFormula rule_formula(const ModelFormula& model, LearningRule rule, const RuleTerms& terms = {});
+
+// From gradients to new parameters, which no rule counts (D8).
+enum class OptimizerKind : std::uint8_t { kSgd, kMomentum, kAdam };
+CountFormula optimizer_formula(OptimizerKind kind, const Polynomial& parameters);
+
+}  // namespace longspan
