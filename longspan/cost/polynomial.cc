@@ -115,7 +115,7 @@ std::string Symbol::latex() const {
   const std::size_t cut = text.find('_');
   const std::string_view stem = text.substr(0, cut);
   const std::string upright = fmt::format("\\mathrm{{{}}}", stem);
-  const std::string base = stem.size() == 1 ? std::string(stem) : upright;
+  std::string base = stem.size() == 1 ? std::string(stem) : upright;
   if (cut == std::string_view::npos) return base;
   std::string index;  // an underscore has to be escaped
   for (const char c : text.substr(cut + 1)) index += c == '_' ? std::string("\\_") : std::string{c};
@@ -204,7 +204,6 @@ void Polynomial::add(const Monomial& monomial, Integer coefficient) {
 }
 
 Polynomial& Polynomial::operator+=(const Polynomial& other) {
-  if (this == &other) return *this *= 2;
   for (const auto& [monomial, coefficient] : other.terms_) add(monomial, coefficient);
   return *this;
 }
