@@ -61,7 +61,7 @@ class Weights {
     const Stored& stored = tensors_.at(name);
     read_.insert(name);
     Tensor<S> t(stored.rows, stored.cols);
-    for (std::size_t i = 0; i < t.data.size(); ++i) t.data[i] = S(stored.values[i]);
+    for (std::size_t i = 0; i < t.data.size(); ++i) t.data[i] = S{stored.values[i]};
     if constexpr (std::is_same_v<S, Complex>) {
       if (name == moved_) t.data[index_] += Complex(0.0, kStep);
     }
@@ -92,7 +92,7 @@ Tensor<S> linear(const Tensor<S>& x, const Tensor<S>& w, const Tensor<S>& b) {
   Tensor<S> y(x.rows, w.rows);
   for (std::size_t i = 0; i < x.rows; ++i) {
     for (std::size_t o = 0; o < w.rows; ++o) {
-      S sum = b.data.empty() ? S(0.0) : b.data[o];
+      S sum = b.data.empty() ? S{0.0} : b.data[o];
       for (std::size_t c = 0; c < x.cols; ++c) sum += x(i, c) * w(o, c);
       y(i, o) = sum;
     }
@@ -119,15 +119,15 @@ Tensor<S> norm(const Weights& weights, const std::string& name, std::string_view
   const Tensor<S> gamma = weights.get<S>(name + ".weight");
   const Tensor<S> beta = kind == "layer" ? weights.get<S>(name + ".bias") : Tensor<S>{};
   Tensor<S> y(x.rows, x.cols);
-  const S d(static_cast<double>(x.cols));
+  const S d{static_cast<double>(x.cols)};
   for (std::size_t i = 0; i < x.rows; ++i) {
-    S mean(0.0);
+    S mean{0.0};
     if (kind == "layer") {
       for (std::size_t j = 0; j < x.cols; ++j) mean += x(i, j) / d;
     }
-    S square(0.0);
+    S square{0.0};
     for (std::size_t j = 0; j < x.cols; ++j) square += (x(i, j) - mean) * (x(i, j) - mean) / d;
-    const S deviation = std::sqrt(square + S(epsilon));
+    const S deviation = std::sqrt(square + S{epsilon});
     for (std::size_t j = 0; j < x.cols; ++j) {
       y(i, j) = gamma.data[j] * (x(i, j) - mean) / deviation;
       if (!beta.data.empty()) y(i, j) += beta.data[j];
@@ -145,7 +145,7 @@ inline Complex erf_of(const Complex& x) {
 
 template <class S>
 S activation(std::string_view name, const S& x) {
-  if (name == "relu") return real_part(x) > 0.0 ? x : S(0.0);
+  if (name == "relu") return real_part(x) > 0.0 ? x : S{0.0};
   if (name == "gelu") return x * 0.5 * (1.0 + erf_of(x / std::numbers::sqrt2));
   if (name == "gelu-tanh") {
     return 0.5 * x *
@@ -173,7 +173,7 @@ Tensor<S> feed_forward(const Weights& weights, const std::string& name, std::str
 }
 
 inline double sinusoid(std::size_t position, std::size_t column, std::size_t d) {
-  const double pair = static_cast<double>(column / 2 * 2);
+  const double pair = static_cast<double>(column - column % 2);
   const double angle =
       static_cast<double>(position) / std::pow(10000.0, pair / static_cast<double>(d));
   return column % 2 == 0 ? std::sin(angle) : std::cos(angle);
@@ -223,9 +223,9 @@ Tensor<S> attend(const AttentionSetting& a, const Tensor<S>& q, const Tensor<S>&
     for (std::size_t h = 0; h < a.heads; ++h) {
       const std::size_t g = h / (a.heads / a.kv_heads);
       for (std::size_t i = 0; i < m; ++i) {
-        S sum(0.0);
+        S sum{0.0};
         for (std::size_t j = 0; j < n; ++j) {
-          p[j] = S(0.0);
+          p[j] = S{0.0};
           if (j >= keys || (a.causal && j + m > i + n)) continue;
           for (std::size_t c = 0; c < d; ++c) {
             p[j] += q(b * m + i, h * d + c) * k(b * n + j, g * d + c);
@@ -276,10 +276,10 @@ Tensor<S> drop(const Dropout& dropout, Tensor<S> x) {
 template <class S>
 S cross_entropy_of(const Tensor<S>& x, std::span<const std::int32_t> targets) {
   assert(targets.size() == x.rows);
-  S loss(0.0);
+  S loss{0.0};
   for (std::size_t i = 0; i < x.rows; ++i) {
     if (targets[i] < 0) continue;
-    S sum(0.0);
+    S sum{0.0};
     for (std::size_t j = 0; j < x.cols; ++j) sum += std::exp(x(i, j));
     loss += std::log(sum) - x(i, static_cast<std::size_t>(targets[i]));
   }

@@ -74,7 +74,7 @@ class ReferenceModel {
       for (std::size_t j = 0; j < d; ++j) {
         const S entry = table(static_cast<std::size_t>(tokens[i]), j);
         // The padding token's row is a constant here: it receives no gradient from look-ups.
-        x(i, j) = tokens[i] == c_.padding_token ? S(real_part(entry)) : entry;
+        x(i, j) = tokens[i] == c_.padding_token ? S{real_part(entry)} : entry;
         if (c_.positions == "learned") x(i, j) += learned(position, j);
         if (c_.positions == "sinusoidal") x(i, j) += sinusoid(position, j, d);
         if (c_.token_types > 0) x(i, j) += types(type, j);
