@@ -19,7 +19,7 @@ namespace {
 
 const std::filesystem::path kDirectory =
     std::filesystem::path(LONGSPAN_SOURCE_DIR) / "tests/data/stories260k";
-// The logits reach 13; float32 through five layers loses a few units in the last place of that.
+// Forty units of rounding of logits that reach 22, for ten sublayers and the output layer.
 constexpr double kLogitTolerance = 1e-4;
 
 std::vector<std::int32_t> greedy_tokens() {
@@ -67,7 +67,7 @@ TEST_P(Stories, LossOfTheGreedyTextIsThatOfTheReference) {
   const CrossEntropy result = model.evaluate(batch);
   const double expected =
       read_json(kDirectory / "reference.json").at("mean_nll_of_greedy").get<double>();
-  EXPECT_NEAR(result.loss / static_cast<double>(result.counted), expected, 1e-5);
+  EXPECT_NEAR(result.loss / static_cast<double>(result.counted), expected, 1e-6);
   EXPECT_EQ(result.correct, tokens.size() - 1);  // greedy: every target is the best
 }
 
