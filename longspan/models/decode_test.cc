@@ -145,7 +145,7 @@ TEST(DecodeErrors, SayWhatIsNeeded) {
   Model other(encoder);
   other.allocate(1);
   EXPECT_EQ(error_of(other, three, {}),
-            "[model] a encoder cannot generate token by token; need a decoder with a "
+            "[model] encoder models cannot generate token by token; need a decoder with a "
             "language-model head");
 }
 

@@ -362,9 +362,10 @@ CrossEntropy Model::evaluate(const Batch& batch) {
 }
 
 ConstMatrix Model::decode(const Batch& batch, std::span<KeyValueCache> caches) {
-  require(config_.family == "decoder" && config_.head == "lm",
-          "[model] a {} cannot generate token by token; need a decoder with a language-model head",
-          config_.family);
+  require(
+      config_.family == "decoder" && config_.head == "lm",
+      "[model] {} models cannot generate token by token; need a decoder with a language-model head",
+      config_.family);
   require(caches.size() == decoder_->self_attentions(),
           "[model] {} caches; need one for each of {} layers", caches.size(),
           decoder_->self_attentions());
