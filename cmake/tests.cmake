@@ -53,6 +53,14 @@ if(CLANG_FORMAT)
   add_test(NAME format COMMAND ${PROJECT_SOURCE_DIR}/tools/check_format.sh)
 endif()
 
+# The commands that the documentation shows.
+if(TARGET longspan_cli)
+  add_test(NAME documentation
+           COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tools/check_docs.py
+                   ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
+  set_tests_properties(documentation PROPERTIES ENVIRONMENT OMP_WAIT_POLICY=passive TIMEOUT 600)
+endif()
+
 # A ten-line program built against the installed tree.
 add_test(NAME consumer
          COMMAND ${CMAKE_COMMAND} -D build=${PROJECT_BINARY_DIR} -D source=${PROJECT_SOURCE_DIR}
