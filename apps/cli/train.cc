@@ -30,6 +30,8 @@ volatile std::sig_atomic_t stop_requested = 0;
 void request_stop(int /*signal*/) { stop_requested = 1; }
 
 struct TrainOptions {
+  TrainOptions() { run.model.positions = "rotary"; }
+
   std::string task = "text";
   RunConfig run;
   std::string vocabulary = "characters";
