@@ -10,7 +10,7 @@ PREFIX ?= /usr/local
 
 help:
 	@echo "make build     configure and build everything into build/"
-	@echo "make test      build, run every test, the quick ones again under sanitizers, clang-tidy"
+	@echo "make test      build, run every test, and the quick ones again under sanitizers"
 	@echo "make demo      train a small model on the bundled text, evaluate it, let it write"
 	@echo "make bench     compare with PyTorch and ONNX Runtime on this machine"
 	@echo "make asan      the quick tests under the address and undefined-behaviour sanitizers"
@@ -33,7 +33,6 @@ ctest: build
 
 test: ctest
 	@$(MAKE) asan
-	@$(MAKE) tidy
 
 asan: packages
 	@$(STEP) "configure: asan" cmake --preset asan --log-level=WARNING
