@@ -16,7 +16,7 @@ list(FILTER testing_sources EXCLUDE REGEX "_test\\.cc$")
 # time, so it is compiled once.
 add_library(longspan_test_base STATIC ${testing_sources})
 target_link_libraries(longspan_test_base
-  PUBLIC longspan longspan_options OpenMP::OpenMP_CXX PkgConfig::hwy GTest::gtest
+  PUBLIC longspan longspan_options OpenMP::OpenMP_CXX PkgConfig::hwy GTest::gtest GTest::gmock
          nlohmann_json::nlohmann_json)
 target_compile_definitions(longspan_test_base PUBLIC
   LONGSPAN_SOURCE_DIR="${PROJECT_SOURCE_DIR}" LONGSPAN_BINARY_DIR="${PROJECT_BINARY_DIR}")
