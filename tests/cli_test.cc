@@ -63,8 +63,8 @@ TEST(CommandLine, HelpHasExamples) {
 }
 
 TEST(CommandLine, TrainsEvaluatesAndGenerates) {
-  const Scratch scratch;
-  const std::string model = scratch.path("model");
+  const TemporaryDirectory scratch;
+  const std::string model = (scratch / "model").string();
   const Outcome train = longspan(small_training(model, {"--json"}));
   ASSERT_EQ(train.status, 0) << train.err;
   const auto trained = nlohmann::json::parse(train.out);
@@ -89,8 +89,8 @@ TEST(CommandLine, TrainsEvaluatesAndGenerates) {
 }
 
 TEST(CommandLine, GeneratesPastTheContext) {
-  const Scratch scratch;
-  const std::string model = scratch.path("model");
+  const TemporaryDirectory scratch;
+  const std::string model = (scratch / "model").string();
   ASSERT_EQ(longspan(small_training(model)).status, 0);
   const Outcome text = longspan({"generate", model, "--prompt", "A prompt longer than the context",
                                  "--tokens", "50", "--quiet"});
@@ -101,36 +101,38 @@ TEST(CommandLine, GeneratesPastTheContext) {
 TEST(CommandLine, EveryWiringAndMechanismTrains) {
   for (const char* wiring : {"post", "pre", "reversible"}) {
     for (const char* attention : {"full", "flash"}) {
-      const Scratch scratch;
-      const Outcome train = longspan(small_training(
-          scratch.path("m"), {"--wiring", wiring, "--attention", attention, "--dropout", "0.1",
-                              "--positions", "rotary", "--norm", "rms", "--activation", "silu",
-                              "--gated", "--kv-heads", "1", "--accumulate", "2"}));
+      const TemporaryDirectory scratch;
+      const Outcome train =
+          longspan(small_training((scratch / "m").string(),
+                                  {"--wiring", wiring, "--attention", attention, "--dropout", "0.1",
+                                   "--positions", "rotary", "--norm", "rms", "--activation", "silu",
+                                   "--gated", "--kv-heads", "1", "--accumulate", "2"}));
       EXPECT_EQ(train.status, 0) << wiring << " " << attention << ": " << train.err;
     }
   }
 }
 
 TEST(CommandLine, BytesTrainOnAnything) {
-  const Scratch scratch;
+  const TemporaryDirectory scratch;
   std::string noise;
   for (int i = 0; i < 4000; ++i) noise.push_back(static_cast<char>(i * i % 251 + 5));
-  write_all(scratch.path("noise"), noise);
-  EXPECT_EQ(longspan(small_training(scratch.path("m"),
-                                    {"--data", scratch.path("noise"), "--vocabulary", "bytes"}))
-                .status,
-            2)
+  write_bytes((scratch / "noise").string(), noise);
+  EXPECT_EQ(
+      longspan(small_training((scratch / "m").string(),
+                              {"--data", (scratch / "noise").string(), "--vocabulary", "bytes"}))
+          .status,
+      2)
       << "--data twice";
   const Outcome train =
-      longspan({"train", "text", "--data", scratch.path("noise"), "--vocabulary", "bytes", "--out",
-                scratch.path("m"), "--steps", "2", "--layers", "1", "--d-model", "16", "--heads",
-                "2", "--length", "8", "--quiet"});
+      longspan({"train", "text", "--data", (scratch / "noise").string(), "--vocabulary", "bytes",
+                "--out", (scratch / "m").string(), "--steps", "2", "--layers", "1", "--d-model",
+                "16", "--heads", "2", "--length", "8", "--quiet"});
   EXPECT_EQ(train.status, 0) << train.err;
 }
 
 TEST(BadInput, UnknownNamesSuggestTheNearest) {
-  const Scratch scratch;
-  const std::string m = scratch.path("m");
+  const TemporaryDirectory scratch;
+  const std::string m = (scratch / "m").string();
   expect_wrong_input(longspan({"trian"}), "did you mean 'train'?");
   expect_wrong_input(longspan({"train", "txt"}), "unknown task 'txt'; did you mean 'text'?");
   expect_wrong_input(longspan(small_training(m, {"--attention", "flsh"})), "did you mean 'flash'?");
@@ -149,8 +151,8 @@ TEST(BadInput, UnknownNamesSuggestTheNearest) {
 }
 
 TEST(BadInput, ImpossibleShapes) {
-  const Scratch scratch;
-  const std::string m = scratch.path("m");
+  const TemporaryDirectory scratch;
+  const std::string m = (scratch / "m").string();
   expect_wrong_input(longspan(small_training(m, {"--kv-heads", "3"})), "2 heads cannot share 3");
   expect_wrong_input(longspan({"train", "text", "--data", kText, "--out", m, "--heads", "3"}),
                      "width 128 does not divide into 3 heads");
@@ -170,22 +172,22 @@ TEST(BadInput, ImpossibleShapes) {
 }
 
 TEST(BadInput, Data) {
-  const Scratch scratch;
-  const std::string m = scratch.path("m");
-  write_all(scratch.path("short"), "too short");
-  write_all(scratch.path("binary"), std::string("\xff\xfe\x00 not text", 12));
+  const TemporaryDirectory scratch;
+  const std::string m = (scratch / "m").string();
+  write_bytes((scratch / "short").string(), "too short");
+  write_bytes((scratch / "binary").string(), std::string("\xff\xfe\x00 not text", 12));
   expect_wrong_input(longspan({"train", "text", "--out", m}), "need --data FILE");
-  expect_wrong_input(longspan({"train", "text", "--data", scratch.path("none"), "--out", m}),
+  expect_wrong_input(longspan({"train", "text", "--data", (scratch / "none").string(), "--out", m}),
                      "none");
-  expect_wrong_input(longspan({"train", "text", "--data", scratch.path("short"), "--out", m}),
-                     "9 tokens");
-  expect_wrong_input(longspan({"train", "text", "--data", scratch.path("binary"), "--out", m}),
-                     "bytes");
+  expect_wrong_input(
+      longspan({"train", "text", "--data", (scratch / "short").string(), "--out", m}), "9 tokens");
+  expect_wrong_input(
+      longspan({"train", "text", "--data", (scratch / "binary").string(), "--out", m}), "bytes");
 }
 
 TEST(BadInput, Checkpoints) {
-  const Scratch scratch;
-  const std::string m = scratch.path("m");
+  const TemporaryDirectory scratch;
+  const std::string m = (scratch / "m").string();
   expect_wrong_input(longspan({"eval", m}), "does not exist");
   expect_wrong_input(longspan({"generate", m}), "does not exist");
   expect_wrong_input(longspan({"train", "text", "--out", m, "--resume"}), "does not exist");
@@ -193,28 +195,28 @@ TEST(BadInput, Checkpoints) {
   ASSERT_EQ(longspan(small_training(m)).status, 0);
   expect_wrong_input(longspan(small_training(m)), "already holds a checkpoint");
   const std::string file = m + "/model.safetensors";
-  const std::string good = read_all(file);
+  const std::string good = read_bytes(file);
 
-  write_all(file, good.substr(0, good.size() / 2));
+  write_bytes(file, good.substr(0, good.size() / 2));
   expect_wrong_input(longspan({"eval", m}), "model.safetensors");
-  write_all(file, "");
+  write_bytes(file, "");
   expect_wrong_input(longspan({"eval", m}), "model.safetensors");
   std::string flipped = good;
   flipped[good.size() - 100] = static_cast<char>(flipped[good.size() - 100] ^ 1);
-  write_all(file, flipped);
+  write_bytes(file, flipped);
   expect_wrong_input(longspan({"eval", m}), "corrupt");
   std::filesystem::remove(file);
   expect_wrong_input(longspan({"eval", m}), "model.safetensors");
-  write_all(file, good);
+  write_bytes(file, good);
   ASSERT_EQ(longspan({"eval", m}).status, 0);
 
-  write_all(m + "/config.json", "{ not json");
+  write_bytes(m + "/config.json", "{ not json");
   expect_wrong_input(longspan({"eval", m}), "config.json");
 }
 
 TEST(BadInput, Generation) {
-  const Scratch scratch;
-  const std::string m = scratch.path("m");
+  const TemporaryDirectory scratch;
+  const std::string m = (scratch / "m").string();
   ASSERT_EQ(longspan(small_training(m)).status, 0);
   expect_wrong_input(longspan({"generate", m, "--prompt", ""}), "prompt is empty");
   expect_wrong_input(longspan({"generate", m, "--prompt", "é"}), "the prompt");
@@ -223,32 +225,32 @@ TEST(BadInput, Generation) {
 }
 
 TEST(BadInput, OtherDataIsNoticedOnResuming) {
-  const Scratch scratch;
-  const std::string m = scratch.path("m");
+  const TemporaryDirectory scratch;
+  const std::string m = (scratch / "m").string();
   ASSERT_EQ(longspan(small_training(m)).status, 0);
-  write_all(scratch.path("other"), read_all(kText) + ".");
+  write_bytes((scratch / "other").string(), read_bytes(kText) + ".");
   expect_wrong_input(
-      longspan({"train", "text", "--out", m, "--resume", "--data", scratch.path("other")}),
+      longspan({"train", "text", "--out", m, "--resume", "--data", (scratch / "other").string()}),
       "is not the file");
 }
 
 TEST(FullDisk, KeepsTheOldCheckpointAndSaysSo) {
-  const Scratch scratch;
-  const std::string m = scratch.path("m");
+  const TemporaryDirectory scratch;
+  const std::string m = (scratch / "m").string();
   ASSERT_EQ(longspan(small_training(m)).status, 0);
-  const std::string before = read_all(m + "/model.safetensors");
+  const std::string before = read_bytes(m + "/model.safetensors");
   const Outcome full = longspan(
       {"train", "text", "--out", m, "--resume", "--steps", "12", "--quiet"}, {.file_limit = 4096});
   EXPECT_EQ(full.status, 1);
   EXPECT_THAT(full.err, HasSubstr("model.safetensors"));
   EXPECT_EQ(std::count(full.err.begin(), full.err.end(), '\n'), 1) << full.err;
-  EXPECT_EQ(read_all(m + "/model.safetensors"), before);
+  EXPECT_EQ(read_bytes(m + "/model.safetensors"), before);
   EXPECT_EQ(longspan({"eval", m}).status, 0);
 }
 
 TEST(Interrupt, SavesAndSaysHowToGoOn) {
-  const Scratch scratch;
-  const std::string m = scratch.path("m");
+  const TemporaryDirectory scratch;
+  const std::string m = (scratch / "m").string();
   Process train({"train",    "text", "--data",       kText, "--out",   m,   "--steps", "1000000",
                  "--layers", "1",    "--d-model",    "16",  "--heads", "2", "--batch", "2",
                  "--length", "8",    "--eval-every", "0"});

@@ -34,11 +34,11 @@ std::vector<std::string> resume(const std::string& out, const std::string& threa
       "--eval-every", "0",    "--save-every", "7", "--threads", threads,   "--quiet"};
 }
 
-std::string weights(const std::string& model) { return read_all(model + "/model.safetensors"); }
+std::string weights(const std::string& model) { return read_bytes(model + "/model.safetensors"); }
 
 TEST(Resume, KilledAtRandomMomentsGivesTheSameBits) {
-  const Scratch scratch;
-  const std::string undisturbed = scratch.path("undisturbed");
+  const TemporaryDirectory scratch;
+  const std::string undisturbed = (scratch / "undisturbed").string();
   const auto start = std::chrono::steady_clock::now();
   ASSERT_EQ(longspan(arguments(undisturbed, "2")).status, 0);
   const auto took = std::chrono::duration_cast<std::chrono::microseconds>(
@@ -46,7 +46,7 @@ TEST(Resume, KilledAtRandomMomentsGivesTheSameBits) {
 
   int kills = 0;
   for (std::uint64_t trial = 0; trial < 3; ++trial) {
-    const std::string killed = scratch.path("killed" + std::to_string(trial));
+    const std::string killed = (scratch / ("killed" + std::to_string(trial))).string();
     bool finished = false;
     for (std::uint64_t attempt = 0; !finished && attempt < 200; ++attempt) {
       const bool exists = std::filesystem::exists(killed + "/model.safetensors");
@@ -68,10 +68,10 @@ TEST(Resume, KilledAtRandomMomentsGivesTheSameBits) {
 }
 
 TEST(Resume, OneAndTwoThreadsGiveTheSameBits) {
-  const Scratch scratch;
-  ASSERT_EQ(longspan(arguments(scratch.path("one"), "1")).status, 0);
-  ASSERT_EQ(longspan(arguments(scratch.path("two"), "2")).status, 0);
-  EXPECT_EQ(weights(scratch.path("one")), weights(scratch.path("two")));
+  const TemporaryDirectory scratch;
+  ASSERT_EQ(longspan(arguments((scratch / "one").string(), "1")).status, 0);
+  ASSERT_EQ(longspan(arguments((scratch / "two").string(), "2")).status, 0);
+  EXPECT_EQ(weights((scratch / "one").string()), weights((scratch / "two").string()));
 }
 
 }  // namespace

@@ -55,6 +55,12 @@ void check_same(std::string_view who, std::string_view what, const A& a, std::st
           a.d, like, b.batch, b.heads, b.n, b.d);
 }
 
+void check_output(std::string_view who, const ConstHeads& y, const AttentionShape& s) {
+  require(y.batch == s.batch && y.heads == s.heads && y.n == s.m && y.d == s.e,
+          "[{}] the output is [{}, {}, {}, {}]; need [{}, {}, {}, {}]", who, y.batch, y.heads, y.n,
+          y.d, s.batch, s.heads, s.m, s.e);
+}
+
 void check_inputs(std::string_view who, const Abilities& able, const AttentionInputs& in) {
   const AttentionShape s = shape_of(in);
   check_sizes(who, s);
@@ -124,9 +130,7 @@ void Attention::forward(const AttentionInputs& in, Heads y, std::span<float> sav
                         Arena& arena) const {
   check_inputs(name(), abilities(), in);
   const AttentionShape s = shape_of(in);
-  require(y.batch == s.batch && y.heads == s.heads && y.n == s.m && y.d == s.e,
-          "[{}] the output is [{}, {}, {}, {}]; need [{}, {}, {}, {}]", name(), y.batch, y.heads,
-          y.n, y.d, s.batch, s.heads, s.m, s.e);
+  check_output(name(), y, s);
   require(saved.empty() || saved.size() == cost(s).saved, "[{}] saves {} floats; {} are given",
           name(), cost(s).saved, saved.size());
   const Arena::Frame frame(arena);
@@ -138,9 +142,7 @@ void Attention::backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
                          Arena& arena) const {
   check_inputs(name(), abilities(), in);
   const AttentionShape s = shape_of(in);
-  require(y.batch == s.batch && y.heads == s.heads && y.n == s.m && y.d == s.e,
-          "[{}] the output is [{}, {}, {}, {}]; need [{}, {}, {}, {}]", name(), y.batch, y.heads,
-          y.n, y.d, s.batch, s.heads, s.m, s.e);
+  check_output(name(), y, s);
   check_same(name(), "dy", dy, "y", y);
   check_same(name(), "dq", grad.q, "q", in.q);
   check_same(name(), "dk", grad.k, "k", in.k);

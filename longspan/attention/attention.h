@@ -67,6 +67,19 @@ struct Abilities {
   bool dropout = false;
   bool grouped_heads = false;
   bool decode = false;
+
+  // Exact attention can do everything.
+  static Abilities all() {
+    return {.exact = true,
+            .causal = true,
+            .cross = true,
+            .key_lengths = true,
+            .bias = true,
+            .boolean_mask = true,
+            .dropout = true,
+            .grouped_heads = true,
+            .decode = true};
+  }
 };
 
 class Attention {

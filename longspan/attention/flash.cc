@@ -222,18 +222,6 @@ class Backward {
 
 }  // namespace
 
-Abilities FlashAttention::abilities() const {
-  return {.exact = true,
-          .causal = true,
-          .cross = true,
-          .key_lengths = true,
-          .bias = true,
-          .boolean_mask = true,
-          .dropout = true,
-          .grouped_heads = true,
-          .decode = true};
-}
-
 AttentionCost FlashAttention::cost(const AttentionShape& s) const {
   const std::size_t chunks = key_chunks(s);
   const std::uint64_t queries = s.batch * s.heads * s.m;

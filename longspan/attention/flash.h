@@ -43,7 +43,7 @@ class FlashAttention final : public Attention {
   static constexpr std::string_view kName = "flash";
   explicit FlashAttention(const FlashConfig& /*config*/ = {}) {}
   std::string_view name() const override { return kName; }
-  Abilities abilities() const override;
+  Abilities abilities() const override { return Abilities::all(); }
   AttentionCost cost(const AttentionShape& shape) const override;
 
  private:

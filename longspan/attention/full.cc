@@ -185,18 +185,6 @@ void backward_rows(const AttentionInputs& in, const Rows& r, ConstMatrix dy, Con
 
 }  // namespace
 
-Abilities FullAttention::abilities() const {
-  return {.exact = true,
-          .causal = true,
-          .cross = true,
-          .key_lengths = true,
-          .bias = true,
-          .boolean_mask = true,
-          .dropout = true,
-          .grouped_heads = true,
-          .decode = true};
-}
-
 AttentionCost FullAttention::cost(const AttentionShape& s) const {
   const std::uint64_t queries = s.batch * s.heads * s.m;
   const Counts counts{.queries = queries, .pairs = queries * s.n};

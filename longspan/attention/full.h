@@ -38,7 +38,7 @@ class FullAttention final : public Attention {
   static constexpr std::string_view kName = "full";
   explicit FullAttention(const FullConfig& /*config*/ = {}) {}
   std::string_view name() const override { return kName; }
-  Abilities abilities() const override;
+  Abilities abilities() const override { return Abilities::all(); }
   AttentionCost cost(const AttentionShape& shape) const override;
 
  private:

@@ -6,9 +6,6 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <fstream>
-#include <iterator>
-#include <stdexcept>
 
 namespace longspan::testing {
 
@@ -22,21 +19,10 @@ void redirect(const std::string& path, int descriptor) {
 
 }  // namespace
 
-Scratch::Scratch() {
-  std::string pattern = (std::filesystem::temp_directory_path() / "longspan-test-XXXXXX").string();
-  if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no temporary directory");
-  root_ = pattern;
-}
-
-Scratch::~Scratch() {
-  std::error_code ignored;
-  std::filesystem::remove_all(root_, ignored);
-}
-
 Process::Process(const std::vector<std::string>& arguments, const RunOptions& options) {
   const std::string program = LONGSPAN_BINARY_DIR "/longspan";
-  const std::string out = scratch_.path("out");
-  const std::string err = scratch_.path("err");
+  const std::string out = (scratch_ / "out").string();
+  const std::string err = (scratch_ / "err").string();
   std::vector<char*> argv = {const_cast<char*>(program.c_str())};
   for (const std::string& a : arguments) argv.push_back(const_cast<char*>(a.c_str()));
   argv.push_back(nullptr);
@@ -61,22 +47,13 @@ Outcome Process::wait() {
   waitpid(id_, &status, 0);
   Outcome outcome;
   outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  outcome.out = read_all(scratch_.path("out"));
-  outcome.err = read_all(scratch_.path("err"));
+  outcome.out = read_bytes(scratch_ / "out");
+  outcome.err = read_bytes(scratch_ / "err");
   return outcome;
 }
 
 Outcome longspan(const std::vector<std::string>& arguments, const RunOptions& options) {
   return Process(arguments, options).wait();
-}
-
-std::string read_all(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-void write_all(const std::string& path, const std::string& text) {
-  std::ofstream(path, std::ios::binary) << text;
 }
 
 }  // namespace longspan::testing

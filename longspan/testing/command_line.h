@@ -3,9 +3,10 @@
 
 #include <sys/types.h>
 
-#include <filesystem>
 #include <string>
 #include <vector>
+
+#include "longspan/testing/temporary_directory.h"
 
 namespace longspan::testing {
 
@@ -13,19 +14,6 @@ struct Outcome {
   int status = -1;  // exit code, or 128 + signal
   std::string out;
   std::string err;
-};
-
-// A directory of its own, removed at the end.
-class Scratch {
- public:
-  Scratch();
-  ~Scratch();
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  std::string path(const std::string& name) const { return (root_ / name).string(); }
-
- private:
-  std::filesystem::path root_;
 };
 
 struct RunOptions {
@@ -40,12 +28,9 @@ class Process {
 
  private:
   pid_t id_ = -1;
-  Scratch scratch_;
+  TemporaryDirectory scratch_;
 };
 
 Outcome longspan(const std::vector<std::string>& arguments, const RunOptions& options = {});
-
-std::string read_all(const std::string& path);
-void write_all(const std::string& path, const std::string& text);
 
 }  // namespace longspan::testing
