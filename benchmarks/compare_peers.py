@@ -75,7 +75,8 @@ class Team:
                 yield worker, job | ({} if name == "ort" or "n" not in job else {"variant": "flash"})
                 continue
             for variant in workloads.torch_variants(job):
-                too_big = variant == "naive" and workloads.torch_bytes(job) * 2 > available_bytes()
+                needs = workloads.torch_bytes(job) if variant == "naive" else 0
+                too_big = 1.25 * needs > available_bytes()
                 if not too_big:
                     yield worker, job | ({"variant": variant} if variant else {})
 

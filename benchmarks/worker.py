@@ -63,13 +63,17 @@ class Worker:
 
     def _read(self):
         line = self.process.stdout.readline()
-        if not line:
-            raise SystemExit(f"{self.name} ended with exit code {self.process.wait()}")
-        return json.loads(line)
+        return json.loads(line) if line else self._gone()
+
+    def _gone(self):
+        raise SystemExit(f"{self.name} ended with exit code {self.process.wait()}")
 
     def run(self, job, budget):
-        self.process.stdin.write(json.dumps(job | {"budget": budget}) + "\n")
-        self.process.stdin.flush()
+        try:
+            self.process.stdin.write(json.dumps(job | {"budget": budget}) + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            self._gone()
         return self._read()
 
     def close(self):

@@ -73,9 +73,9 @@ def torch_variants(job):
 
 
 def torch_bytes(job):
-    """About what PyTorch's naive attention needs: the n×n tables of eight heads."""
-    tables = {"forward": 2, "backward": 3}.get(job["kind"], 0)
-    return tables * 8 * 4 * job.get("n", 0) ** 2 * (1.25 if job.get("causal") else 1)
+    """About what PyTorch's naive attention needs: so many n×n tables of eight heads."""
+    tables = {"forward": 3, "backward": 4}.get(job["kind"], 0) + bool(job.get("causal"))
+    return tables * 8 * 4 * job.get("n", 0) ** 2
 
 
 def title(job):
