@@ -34,12 +34,9 @@ def environment(name, threads):
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         env[variable] = str(threads)
     if name == "torch":
-        # PyTorch at its best: OpenBLAS on the same OpenMP threads as PyTorch, where its own would
-        # compete with them, and a malloc that keeps its pages instead of faulting them in again.
+        # OpenBLAS on the same OpenMP threads as PyTorch; its own would compete with them.
         blas = glob.glob("/usr/lib/*/openblas-openmp")
         env["LD_LIBRARY_PATH"] = ":".join(blas + [env.get("LD_LIBRARY_PATH", "")]).strip(":")
-        env |= {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
-                "MALLOC_TOP_PAD_": str(64 << 20)}
     return env
 
 

@@ -7,6 +7,7 @@ usage: torch_peer.py THREADS
 import ctypes
 import json
 import math
+import resource
 import sys
 import time
 
@@ -17,7 +18,13 @@ from torch.utils.checkpoint import checkpoint
 from torch_language_model import training_step
 
 HEADS, D, CHUNK = 8, 64, 256
-KEEP = 2048  # above this length a job's memory, gigabytes, is given back after each round
+LIBC = ctypes.CDLL(None)
+M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # of mallopt(3)
+# malloc keeps its pages instead of faulting them in anew, which would cost PyTorch up to half of its
+# speed; but n×n scores of this length and more would fragment tens of gigabytes.
+HUGE = 8192
+# From this length on they are given back after each round, for other workers to use.
+LARGE = 4096
 
 
 def inputs(seed, n):
@@ -96,6 +103,24 @@ def backward(job):
     return run
 
 
+def limit_memory():
+    """Allocations fail before the machine runs out, which could end anybody's process."""
+    with open("/proc/meminfo", encoding="ascii") as file:
+        available = next(int(line.split()[1]) for line in file if line.startswith("MemAvailable"))
+    limit = int(0.8 * 1024 * available)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+def prepare(job):
+    LIBC.malloc_trim(0)
+    huge = job.get("variant") == "naive" and job["n"] >= HUGE
+    LIBC.mallopt(M_MMAP_MAX, 65536 if huge else 0)
+    LIBC.mallopt(M_TRIM_THRESHOLD, 128 << 10 if huge else -1)
+    run = KINDS[job["kind"]](job)
+    run()
+    return run
+
+
 KINDS = {"forward": forward, "backward": backward, "train_step": training_step}
 
 
@@ -115,22 +140,24 @@ def main():
     torch.set_num_threads(threads)
     clock = time.process_time if threads == 1 else time.perf_counter
     print(json.dumps({"name": "PyTorch", "version": torch.__version__}), flush=True)
+    limit_memory()
     last, run = None, None
     for line in sys.stdin:
+        job = json.loads(line)
+        budget = job.pop("budget")
         try:
-            job = json.loads(line)
-            budget = job.pop("budget")
             if job != last:
                 last = run = None
-                ctypes.CDLL(None).malloc_trim(0)
-                last, run = job, KINDS[job["kind"]](job)
-                run()
+                run = prepare(job)
+                last = job
             reply = measure(run, budget, clock)
-            if job.get("n", 0) > KEEP:
+            if job.get("n", 0) >= LARGE:
                 last = run = None
-                ctypes.CDLL(None).malloc_trim(0)
-        except Exception as error:  # pylint: disable=broad-except
-            reply = {"error": f"{type(error).__name__}: {error}"}
+                LIBC.malloc_trim(0)
+        except (MemoryError, RuntimeError) as error:
+            last = run = None
+            scarce = isinstance(error, MemoryError) or "allocate memory" in str(error)
+            reply = {"unsupported" if scarce else "error": f"{error}"}
         print(json.dumps(reply), flush=True)
 
 
