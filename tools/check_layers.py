@@ -22,7 +22,7 @@ LAYERS = {
     "distributed": ["base", "kernels", "layers", "models"],
     "tasks": ["base", "io"],
     "learning": ["base", "kernels", "layers", "models", "distributed"],
-    "measure": ["base", "models", "cost", "tasks", "learning"],
+    "measure": ["base", "kernels", "attention", "layers", "models", "cost", "io", "tasks", "learning"],
     "report": ["base", "cost", "measure"],
 }
 # These include any folder above, and nothing includes them. `testing` is for tests alone.
@@ -31,8 +31,9 @@ OUTER = ["apps", "benchmarks", "tests"]
 # Libraries that only some folders may include. "*_test" stands for every *_test.cc.
 LIBRARIES = [
     (r"hwy/|dnnl|oneapi/dnnl|cblas", ["kernels", "testing"]),
-    (r"nlohmann/", ["io", "models", "report", "testing", "*_test", *OUTER]),
+    (r"nlohmann/", ["io", "models", "measure", "report", "testing", "*_test", *OUTER]),
     (r"CLI/", ["apps"]),
+    (r"toml\+\+/", ["measure"]),
     (r"gtest/|gmock/", ["testing", "*_test", "tests"]),
     (r"mpi\.h", ["distributed"]),
 ]

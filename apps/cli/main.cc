@@ -63,6 +63,7 @@ int run(int argc, char** argv) {
   add_train(app, common);
   add_eval(app, common);
   add_generate(app, common);
+  add_plan(app, common);
   add_version(app, common);
   for (CLI::App* command : app.get_subcommands({})) command->fallthrough();
   try {

@@ -1,0 +1,323 @@
+// longspan plan: time, energy, CO₂ and money of a number of FLOPs on named devices.
+#include <fmt/core.h>
+
+#include <cmath>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "command.h"
+#include "longspan/base/config.h"
+#include "longspan/base/error.h"
+#include "longspan/measure/budget.h"
+
+namespace longspan::cli {
+
+namespace {
+
+struct PlanOptions {
+  std::string flops;
+  std::string bytes;
+  std::string parameters;
+  std::string tokens;
+  std::string device = "a100-80gb";
+  std::string devices_file;
+  std::string format;
+  std::string count = "1";
+  std::string utilisation;
+  std::string achieved;
+  std::string power;
+  std::string pue;
+  std::string grid;
+  std::string price;
+  std::string money;
+  bool csv = false;
+  bool list = false;
+};
+
+// Numbers as people write them: 300e9, 3.14e23.
+double positive(std::string_view key, const std::string& text) {
+  const double value = parse_number("plan", key, text);
+  require(value > 0.0, "[plan] {} is '{}'; need a number above 0", key, text);
+  return value;
+}
+
+struct Workload {
+  double flops = 0.0;
+  std::string source;
+};
+
+Workload workload(const PlanOptions& o) {
+  if (!o.flops.empty()) {
+    require(o.parameters.empty() && o.tokens.empty(),
+            "[plan] --flops beside --parameters and --tokens; need the one or the other");
+    return {positive("--flops", o.flops), "given"};
+  }
+  require(!o.parameters.empty() && !o.tokens.empty(),
+          "[plan] nothing to plan; need --flops, or --parameters and --tokens");
+  const double parameters = positive("--parameters", o.parameters);
+  const double tokens = positive("--tokens", o.tokens);
+  return {6.0 * parameters * tokens,
+          fmt::format("6·N·D, N = {:.4g} parameters, D = {:.4g} tokens", parameters, tokens)};
+}
+
+Assumption given_or(const char* option, const std::string& text, const Assumption& otherwise) {
+  if (text.empty()) return otherwise;
+  return {parse_range("plan", option, text), "given"};
+}
+
+PlanInputs inputs(const PlanOptions& o, const Workload& work) {
+  PlanInputs in;
+  in.flops = work.flops;
+  if (!o.bytes.empty()) in.bytes = positive("--bytes", o.bytes);
+  in.device = find_device(known_devices(o.devices_file), o.device);
+  in.format = o.format.empty() ? std::string(usual_format(in.device)) : o.format;
+  const double peak = peak_of(in.device, in.format);
+  in.devices = positive("--count", o.count);
+  in.utilisation = given_or("--utilisation", o.utilisation, assumed_utilisation(in.device));
+  if (!o.achieved.empty()) {
+    require(o.utilisation.empty(), "[plan] --achieved beside --utilisation; need one of them");
+    const Range achieved = parse_range("plan", "--achieved", o.achieved);
+    require(achieved.high <= peak, "[plan] {:.4g} FLOP/s achieved; the peak in {} is {:.4g}",
+            achieved.high, in.format, peak);
+    in.utilisation = {{achieved.low / peak, achieved.mid / peak, achieved.high / peak},
+                      fmt::format("{:.4g} FLOP/s of {:.4g}, given", achieved.mid, peak)};
+  }
+  in.power = given_or("--power", o.power, assumed_power(in.device));
+  in.pue = given_or("--pue", o.pue, assumed_pue());
+  in.grid = given_or("--grid", o.grid, assumed_grid());
+  in.price = assumed_price(in.device);
+  if (!o.price.empty()) in.price = {parse_range("plan", "--price", o.price), "given"};
+  if (!o.money.empty()) {
+    require(o.price.empty(), "[plan] --money beside --price; need one of them");
+    in.money = positive("--money", o.money);
+  }
+  return in;
+}
+
+// One line of the result.
+struct Line {
+  const char* name;  // in JSON and CSV
+  const char* unit;  // there
+  std::string label;
+  Range value;
+  double scale;           // what people read is value / scale
+  const char* read_unit;  // in this
+};
+
+double scale_of(double value, double step) { return value >= step ? step : 1.0; }
+
+std::vector<Line> lines(const Budget& b) {
+  const double t = b.seconds.mid;
+  const auto [time_scale, time_unit] = t >= 2 * 86400 ? std::pair{86400.0, "days"}
+                                       : t >= 7200    ? std::pair{3600.0, "hours"}
+                                                      : std::pair{1.0, "s"};
+  const bool mega = b.machine_kwh.mid >= 1e4;
+  const bool tonnes = b.machine_co2.mid >= 1e4;
+  const auto energy = [&](const char* name, const char* label, const Range& r) {
+    return Line{name, "kWh", label, r, mega ? 1e3 : 1.0, mega ? "MWh" : "kWh"};
+  };
+  const auto co2 = [&](const char* name, const char* label, const Range& r) {
+    return Line{name, "kg", label, r, tonnes ? 1e3 : 1.0, tonnes ? "t" : "kg"};
+  };
+  std::vector<Line> out = {
+      {"seconds", "s", "time", b.seconds, time_scale, time_unit},
+      {"device_hours", "h", "device-hours", b.device_hours, 1.0, "h"},
+      energy("energy_machines", "energy, machines alone", b.machine_kwh),
+      energy("energy_with_pue", "energy, with PUE", b.total_kwh),
+      co2("co2_machines", "CO₂, machines alone", b.machine_co2),
+      co2("co2_with_pue", "CO₂, with PUE", b.total_co2),
+  };
+  if (b.money) {
+    const double million = scale_of(b.money->mid, 1e6);
+    out.push_back({"money", "USD", "money", *b.money, million, million > 1.0 ? "M USD" : "USD"});
+    out.push_back(
+        {"price_per_device_hour", "USD", "  price of a device-hour", *b.price, 1.0, "USD"});
+    const Range per = {b.money->low / b.petaflop_days, b.money->mid / b.petaflop_days,
+                       b.money->high / b.petaflop_days};
+    out.push_back({"price_per_petaflop_day", "USD", "  price of a PF-day", per, 1.0, "USD"});
+  }
+  return out;
+}
+
+struct NamedAssumption {
+  const char* name;
+  const char* unit;
+  Assumption assumption;
+};
+
+std::vector<NamedAssumption> assumptions(const PlanInputs& in, const Budget& b) {
+  std::vector<NamedAssumption> out = {
+      {"utilisation", "of peak", in.utilisation},
+      {"power", "W per device", in.power},
+      {"PUE", "× the machines", in.pue},
+      {"grid", "g CO₂/kWh", in.grid},
+  };
+  if (in.money) {
+    out.push_back({"price", "USD/device-hour", {*b.price, "implied by the money given"}});
+  } else if (in.price) {
+    out.push_back({"price", "USD/device-hour", *in.price});
+  }
+  return out;
+}
+
+nlohmann::json to_json(const Range& r) {
+  return {{"low", r.low}, {"mid", r.mid}, {"high", r.high}};
+}
+
+void print_json(const PlanInputs& in, const Workload& work, const Budget& b) {
+  nlohmann::json json = {{"flops", in.flops},
+                         {"flops_source", work.source},
+                         {"petaflop_days", b.petaflop_days},
+                         {"device",
+                          {{"name", in.device.name},
+                           {"title", in.device.title},
+                           {"format", in.format},
+                           {"peak", peak_of(in.device, in.format)},
+                           {"bandwidth", in.device.bandwidth},
+                           {"power", in.device.power}}},
+                         {"devices", in.devices},
+                         {"achieved_flops_per_device", to_json(b.achieved)},
+                         {"bound", b.bandwidth_bound ? "bandwidth" : "arithmetic"},
+                         {"assumptions", nlohmann::json::array()}};
+  for (const Line& line : lines(b)) {
+    json[line.name] = to_json(line.value);
+    json[line.name]["unit"] = line.unit;
+  }
+  for (const NamedAssumption& a : assumptions(in, b)) {
+    nlohmann::json entry = to_json(a.assumption.value);
+    entry["name"] = a.name;
+    entry["unit"] = a.unit;
+    entry["source"] = a.assumption.source;
+    json["assumptions"].push_back(entry);
+  }
+  fmt::print("{}\n", json.dump(2));
+}
+
+void print_csv(const PlanInputs& in, const Budget& b) {
+  fmt::print("quantity,unit,low,mid,high\n");
+  fmt::print("flops,FLOP,{0:.10g},{0:.10g},{0:.10g}\n", in.flops);
+  fmt::print("petaflop_days,PF-day,{0:.10g},{0:.10g},{0:.10g}\n", b.petaflop_days);
+  for (const Line& line : lines(b)) {
+    fmt::print("{},{},{:.10g},{:.10g},{:.10g}\n", line.name, line.unit, line.value.low,
+               line.value.mid, line.value.high);
+  }
+}
+
+// 3545619, 14.8, 0.508: at least three digits, no exponent.
+std::string readable(double value) {
+  const double size = std::abs(value);
+  const int digits = size >= 100 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : 3;
+  return size != 0.0 && size < 1e-2 ? fmt::format("{:.3g}", value)
+                                    : fmt::format("{:.{}f}", value, digits);
+}
+
+std::string readable(const Range& r, double scale) {
+  const std::string mid = readable(r.mid / scale);
+  if (r.exact()) return mid;
+  return fmt::format("{}  ({} to {})", mid, readable(r.low / scale), readable(r.high / scale));
+}
+
+// fmt pads by code points; "CO₂" has three.
+void print_line(const std::string& label, const std::string& text) {
+  fmt::print("{:<26}{}\n", label, text);
+}
+
+void print_table(const PlanInputs& in, const Workload& work, const Budget& b) {
+  print_line("FLOPs", fmt::format("{:.4g}  ({})", in.flops, work.source));
+  print_line("PF-days", readable(b.petaflop_days));
+  print_line("devices",
+             fmt::format("{} × {}: peak {:.4g} FLOP/s in {}, {:.4g} GB/s", readable(in.devices),
+                         in.device.title, peak_of(in.device, in.format), in.format,
+                         in.device.bandwidth / 1e9));
+  print_line("achieved, each", fmt::format("{} TFLOP/s", readable(b.achieved, 1e12)));
+  if (b.bandwidth_bound) print_line("bound by", "memory bandwidth, not arithmetic");
+  for (const Line& line : lines(b)) {
+    print_line(line.label, readable(line.value, line.scale) + " " + line.read_unit);
+  }
+  fmt::print("\nassumed\n");
+  for (const NamedAssumption& a : assumptions(in, b)) {
+    print_line(
+        fmt::format("  {}", a.name),
+        fmt::format("{} {}: {}", readable(a.assumption.value, 1.0), a.unit, a.assumption.source));
+  }
+  if (!b.money) fmt::print("no price is known for {}; give --price\n", in.device.name);
+}
+
+void print_devices(const std::vector<Device>& devices, bool json) {
+  nlohmann::json list = nlohmann::json::array();
+  if (!json) {
+    fmt::print("{:<12} {:<36} {:>10} {:>10} {:>7}  {}\n", "device", "", "TFLOP/s", "GB/s", "W",
+               "formats");
+  }
+  for (const Device& d : devices) {
+    std::string formats;
+    for (const auto& [name, peak] : d.peak) formats += (formats.empty() ? "" : " ") + name;
+    const double peak = peak_of(d, usual_format(d));
+    if (json) {
+      list.push_back({{"name", d.name},
+                      {"title", d.title},
+                      {"kind", d.kind},
+                      {"peak", d.peak},
+                      {"bandwidth", d.bandwidth},
+                      {"memory", d.memory},
+                      {"power", d.power}});
+    } else {
+      fmt::print("{:<12} {:<36} {:>10.4g} {:>10.4g} {:>7.4g}  {}\n", d.name, d.title, peak / 1e12,
+                 d.bandwidth / 1e9, d.power, formats);
+    }
+  }
+  if (json) fmt::print("{}\n", list.dump(2));
+}
+
+void run(const PlanOptions& o, const Common& common) {
+  if (o.list) return print_devices(known_devices(o.devices_file), common.json);
+  const Workload work = workload(o);
+  const PlanInputs in = inputs(o, work);
+  const Budget budget = make_budget(in);
+  if (common.json) return print_json(in, work, budget);
+  if (o.csv) return print_csv(in, budget);
+  print_table(in, work, budget);
+}
+
+}  // namespace
+
+void add_plan(CLI::App& app, const Common& common) {
+  CLI::App* command =
+      app.add_subcommand("plan", "Time, energy, CO₂ and money of a run on named devices");
+  const auto options = std::make_shared<PlanOptions>();
+  PlanOptions& o = *options;
+  const auto text = [&](const char* name, std::string& value, const char* help, const char* group) {
+    command->add_option(name, value, help)->group(group);
+  };
+  text("--flops", o.flops, "FLOPs of the whole run", "What");
+  text("--parameters", o.parameters, "Parameters N, for 6·N·D", "What");
+  text("--tokens", o.tokens, "Tokens D of the whole run", "What");
+  text("--bytes", o.bytes, "Bytes moved to and from memory; the longer of the two times counts",
+       "What");
+  add_text(*command, "--device", o.device, "Device, see --list", "Where");
+  text("--devices", o.devices_file, "A TOML file with more devices", "Where");
+  command->add_flag("--list", o.list, "The devices that are known")->group("Where");
+  text("--format", o.format, "Number format: fp32, tf32, fp16, bf16, …", "Where");
+  add_text(*command, "--count", o.count, "How many devices", "Where");
+  const char* group = "Assumptions (a number, or low:high)";
+  text("--utilisation,--utilization", o.utilisation, "Share of the peak that is reached", group);
+  text("--achieved", o.achieved, "FLOP/s that a device reaches, instead of --utilisation", group);
+  text("--power", o.power, "W per device", group);
+  text("--pue", o.pue, "What the building draws / what its machines draw", group);
+  text("--grid", o.grid, "g CO₂ per kWh", group);
+  text("--price", o.price, "USD per device-hour", group);
+  text("--money", o.money, "USD in all; the price of a device-hour follows", group);
+  command->add_flag("--csv", o.csv, "Comma-separated values");
+  command->footer(
+      "Examples:\n"
+      "  longspan plan --flops 1e21 --device h100 --count 64\n"
+      "  longspan plan --parameters 7e9 --tokens 1e12 --device a100-80gb --count 512\n"
+      "  longspan plan --flops 3.14e23 --device v100 --achieved 24.6e12 --count 10000 \\\n"
+      "    --power 330 --pue 1.1 --grid 429 --money 1.8e6");
+  command->callback([options, &common] { run(*options, common); });
+}
+
+}  // namespace longspan::cli
