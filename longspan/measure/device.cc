@@ -16,7 +16,7 @@ namespace longspan {
 namespace {
 
 constexpr std::string_view kTable =
-#include "devices_toml.inc"
+#include <devices_toml.inc>
     ;
 
 constexpr std::array<std::string_view, 8> kFields = {"title",  "kind",  "peak",  "bandwidth",
