@@ -6,7 +6,9 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string_view>
 #include <type_traits>
 
 #include "longspan/base/view.h"
@@ -73,9 +75,26 @@ class Arena {
 // its peak is how much to book.
 class ArenaPlan {
  public:
+  // Which part of a step takes. The texts are literals: a plan is made at every step.
+  struct Moment {
+    std::string_view phase;
+    std::string_view layer;
+    std::optional<std::size_t> block;  // of the stack that the layer belongs to
+    bool operator==(const Moment&) const = default;
+  };
+
+  // What follows is taken at this moment.
+  void at(const Moment& moment) { now_ = moment; }
   void take(std::size_t bytes) {
     used_ += bytes;
-    peak_ = used_ > peak_ ? used_ : peak_;
+    if (used_ > peak_) {
+      peak_ = used_;
+      peak_at_ = now_;
+    }
+    if (bytes > largest_) {
+      largest_ = bytes;
+      largest_at_ = now_;
+    }
   }
   // Something that is taken and given back at once.
   void touch(std::size_t bytes) {
@@ -84,6 +103,11 @@ class ArenaPlan {
   }
   std::size_t used() const { return used_; }
   std::size_t peak() const { return peak_; }
+  // When the peak was first reached.
+  const Moment& peak_at() const { return peak_at_; }
+  // The most that was taken at once, and when it first was.
+  std::size_t largest() const { return largest_; }
+  const Moment& largest_at() const { return largest_at_; }
 
   class Frame {
    public:
@@ -100,6 +124,10 @@ class ArenaPlan {
  private:
   std::size_t used_ = 0;
   std::size_t peak_ = 0;
+  std::size_t largest_ = 0;
+  Moment now_;
+  Moment peak_at_;
+  Moment largest_at_;
 };
 
 // What a layer keeps from forward to backward, and the most it takes on top while it runs (bytes).

@@ -101,5 +101,20 @@ TEST(ArenaPlan, FollowsTheArena) {
   EXPECT_EQ(plan.peak(), arena.peak());
 }
 
+TEST(ArenaPlan, SaysWhenItsPeakIs) {
+  ArenaPlan plan;
+  plan.at({.phase = "forward", .layer = "a"});
+  plan.take(100);
+  plan.at({.phase = "forward", .layer = "b", .block = 1});
+  plan.touch(60);
+  plan.at({.phase = "backward", .layer = "b", .block = 1});
+  plan.touch(60);
+  plan.touch(59);
+  EXPECT_EQ(plan.peak(), 160U);
+  EXPECT_EQ(plan.peak_at(), (ArenaPlan::Moment{"forward", "b", 1}));
+  EXPECT_EQ(plan.largest(), 100U);
+  EXPECT_EQ(plan.largest_at(), (ArenaPlan::Moment{"forward", "a", {}}));
+}
+
 }  // namespace
 }  // namespace longspan

@@ -28,8 +28,10 @@ struct ModelConfig {
   float rotary_base = 10000.0F;
   bool rotary_interleaved = true;
   bool bias = true;
-  bool tied = true;        // the softmax layer shares the token table
-  bool head_bias = false;  // of the softmax layer or classifier
+  bool attention_bias = true;  // in the projections of attention too, where there are biases
+  bool tied = true;            // the softmax layer shares the token table
+  bool shared_table = true;    // encoder and decoder look tokens up in one table
+  bool head_bias = false;      // of the softmax layer or classifier
   bool head_transform = false;
   std::string head_activation = "gelu";
   bool head_norm = false;
@@ -65,7 +67,9 @@ struct ModelConfig {
     see("rotary_base", rotary_base);
     see("rotary_interleaved", rotary_interleaved);
     see("bias", bias);
+    see("attention_bias", attention_bias);
     see("tied", tied);
+    see("shared_table", shared_table);
     see("head_bias", head_bias);
     see("head_transform", head_transform);
     see("head_activation", head_activation);

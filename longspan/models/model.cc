@@ -30,7 +30,7 @@ StackConfig stack_config(const ModelConfig& c, bool causal, bool cross, std::siz
                  .heads = c.heads,
                  .kv_heads = c.kv_heads == 0 ? c.heads : c.kv_heads,
                  .causal = causal,
-                 .bias = c.bias,
+                 .bias = c.bias && c.attention_bias,
                  .dropout = c.dropout,
                  .deviation = c.init_deviation,
                  .output_deviation = output_deviation,
@@ -80,15 +80,18 @@ HeadConfig head_config(const ModelConfig& c) {
 
 }  // namespace
 
-Model::Model(const ModelConfig& config)
-    : config_(config), parameters_(std::make_unique<Parameters>()) {
+Model::Model(const ModelConfig& config, ModelUse use)
+    : config_(config), use_(use), parameters_(std::make_unique<Parameters>()) {
   check(config);
   std::shared_ptr<const RotaryTable> rotary;
+  // Positions of which sines and cosines are stored.
+  const std::size_t tabled = use == ModelUse::kRun ? config.max_length : 1;
   if (config.positions == "rotary") {
     rotary = std::make_shared<RotaryTable>(Rotary{config.rotary_base, config.rotary_interleaved},
-                                           config.max_length, config.d_model / config.heads);
+                                           tabled, config.d_model / config.heads);
   }
-  const EmbeddingConfig embedding = embedding_config(config);
+  EmbeddingConfig embedding = embedding_config(config);
+  if (config.positions == "sinusoidal") embedding.max_length = tabled;
   const bool both = has_encoder() && has_decoder();
   if (has_encoder()) {
     encoder_embedding_.emplace(*parameters_, "embedding", embedding);
@@ -96,23 +99,24 @@ Model::Model(const ModelConfig& config)
                      stack_config(config, false, false, config.layers, rotary));
   }
   if (has_decoder()) {
-    if (both) {
+    if (both && config.shared_table) {
       decoder_embedding_.emplace(*parameters_, "decoder_embedding", embedding,
                                  encoder_embedding_->table());
     } else {
-      decoder_embedding_.emplace(*parameters_, "embedding", embedding);
+      decoder_embedding_.emplace(*parameters_, both ? "decoder_embedding" : "embedding", embedding);
     }
     decoder_.emplace(
         *parameters_, "decoder",
         stack_config(config, true, both, both ? config.decoder_layers : config.layers, rotary));
   }
-  Parameter& table = has_encoder() ? encoder_embedding_->table() : decoder_embedding_->table();
+  Parameter& table = has_decoder() ? decoder_embedding_->table() : encoder_embedding_->table();
   head_.emplace(*parameters_, "head", head_config(config),
                 config.head == "lm" && config.tied ? &table : nullptr);
 }
 
 void Model::allocate(RandomKey seed) {
   parameters_->allocate();
+  require(use_ == ModelUse::kRun, "[model] built to be counted; need one that is built to run");
   parameters_->initialize(seed);
 }
 
@@ -274,7 +278,7 @@ void Model::backward(const Batch& batch, float scale) {
   }
 }
 
-std::size_t Model::training_bytes(const Batch& shape) const {
+StepMemory Model::training_memory(const Batch& shape) const {
   ArenaPlan plan;
   const Pass encoder = encoder_pass(shape, 0, true);
   const Pass decoder = decoder_pass(shape, 0, true);
@@ -282,23 +286,33 @@ std::size_t Model::training_bytes(const Batch& shape) const {
   const auto rows = [&](std::size_t count) { return Arena::bytes_for(count * config_.d_model); };
   if (has_encoder()) {
     plan.take(rows(encoder.rows()));
+  StepMemory memory;
     encoder_embedding_->plan_forward(encoder, true, plan);
     encoder_->plan_forward(encoder, plan);
   }
   if (has_decoder()) {
     plan.take(rows(decoder.rows()));
+    plan.at({.phase = "forward", .layer = "embedding"});
     decoder_embedding_->plan_forward(decoder, true, plan);
     decoder_->plan_forward(decoder, plan);
   }
   head_->plan_forward(out, true, plan);
   plan.take(rows(out.rows()));
+    plan.at({.phase = "forward", .layer = "embedding"});
   head_->plan_backward(out, plan);
   if (has_decoder()) {
     if (has_encoder()) plan.take(rows(decoder.memory_rows()));
     decoder_->plan_backward(decoder, plan);
+  plan.at({.phase = "forward", .layer = kLossMeter});
   }
+  memory.kept = plan.used();
+  plan.at({.phase = "backward", .layer = kLossMeter});
   if (has_encoder()) encoder_->plan_backward(encoder, plan);
-  return plan.peak();
+  memory.peak = plan.peak();
+  memory.peak_at = plan.peak_at();
+  memory.largest = plan.largest();
+  memory.largest_at = plan.largest_at();
+  return memory;
 }
 
 Matrix Model::infer(const Batch& batch, std::span<KeyValueCache> caches) {
@@ -400,9 +414,6 @@ std::size_t Model::cache_bytes(std::size_t batch, std::size_t capacity) const {
 
 std::vector<KeyValueCache> Model::make_caches(std::size_t batch, std::size_t capacity,
                                               Arena& arena) const {
-  const MultiHeadAttentionConfig& a = decoder_->config().attention;
-  const std::size_t d_head = config_.d_model / config_.heads;
-  const std::size_t floats = batch * a.kv_heads * capacity * d_head;
   std::vector<KeyValueCache> caches(decoder_->self_attentions());
   for (KeyValueCache& c : caches) {
     c.k = Heads(arena.take(floats).data(), batch, a.kv_heads, capacity, d_head);
@@ -412,16 +423,25 @@ std::vector<KeyValueCache> Model::make_caches(std::size_t batch, std::size_t cap
 }
 
 CostTable Model::cost(const Batch& batch, bool training) const {
-  CostTable table;
+  ModelCost parts = cost_by_part(batch, training);
+  CostTable table = std::move(parts.encoder);
+  for (const CostTable& part : {parts.decoder, parts.head}) {
+    for (const auto& [layer, cost] : part) table[layer] += cost;
+  }
+  return table;
+}
+
+ModelCost Model::cost_by_part(const Batch& batch, bool training) const {
+  ModelCost parts;
   if (has_encoder()) {
     const Pass pass = encoder_pass(batch, 0, training);
-    table["embedding"] += encoder_embedding_->cost(pass);
-    encoder_->add_cost(pass, table);
+    parts.encoder["embedding"] = encoder_embedding_->cost(pass);
+    encoder_->add_cost(pass, parts.encoder);
   }
   if (has_decoder()) {
     const Pass pass = decoder_pass(batch, 0, training);
-    table["embedding"] += decoder_embedding_->cost(pass);
-    decoder_->add_cost(pass, table);
+    parts.decoder["embedding"] = decoder_embedding_->cost(pass);
+    decoder_->add_cost(pass, parts.decoder);
   }
   const Pass out = output_pass(batch);
   if (head_->transforms()) table["head"] += head_->transform_cost(out);
@@ -433,7 +453,8 @@ CostTable Model::cost(const Batch& batch, bool training) const {
   const std::uint64_t counted =
       batch.targets.empty() ? head_->rows(out) : count_targets(batch.targets);
   softmax.backward += flops(Kind::kSoftmax, counted);
-  return table;
+  return parts;
 }
 
 }  // namespace longspan
+  CostTable& table = parts.head;

@@ -25,9 +25,29 @@
 
 namespace longspan {
 
+// What a step executes, by the part of the model that does it.
+struct ModelCost {
+  CostTable encoder;
+  CostTable decoder;
+  CostTable head;
+};
+
+// What a training step takes from the arena, in bytes.
+struct StepMemory {
+  std::size_t kept = 0;  // when forward has ended
+  std::size_t peak = 0;
+  ArenaPlan::Moment peak_at;  // when the peak is first reached
+  std::size_t largest = 0;    // the most that is taken at once
+  ArenaPlan::Moment largest_at;
+};
+
+// kCount: parameters, cost and memory are asked for, and nothing is run. Tables of sines are left
+// out, so that a model of any length is built at once.
+enum class ModelUse : std::uint8_t { kRun, kCount };
+
 class Model {
  public:
-  explicit Model(const ModelConfig& config);
+  explicit Model(const ModelConfig& config, ModelUse use = ModelUse::kRun);
 
   const ModelConfig& config() const { return config_; }
   Parameters& parameters() { return *parameters_; }
@@ -56,12 +76,14 @@ class Model {
                                          Arena& arena) const;
 
   // What a step will take from the arena, in bytes, and what it will do, layer by layer.
-  std::size_t training_bytes(const Batch& shape) const;
+  StepMemory training_memory(const Batch& shape) const;
+  std::size_t training_bytes(const Batch& shape) const { return training_memory(shape).peak; }
   std::size_t inference_bytes(const Batch& shape) const;
   CostTable cost(const Batch& batch, bool training) const;
 
   // The arena of the last step.
   const Arena& arena() const { return arena_; }
+  ModelCost cost_by_part(const Batch& batch, bool training) const;
 
  private:
   void check_shape(const Batch& batch) const;
@@ -83,6 +105,7 @@ class Model {
   std::unique_ptr<Parameters> parameters_;  // layers point into it
   std::optional<Embedding> encoder_embedding_;
   std::optional<Stack> encoder_;
+  ModelUse use_;
   std::optional<Embedding> decoder_embedding_;
   std::optional<Stack> decoder_;
   std::optional<Head> head_;

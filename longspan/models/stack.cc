@@ -46,6 +46,10 @@ void Stack::add_residual(std::unique_ptr<Branch> branch, Parameters& parameters,
 
 Pass Stack::pass_of(const Pass& pass, std::size_t i) {
   Pass own = pass;
+ArenaPlan::Moment Stack::moment(std::string_view phase, std::size_t i) const {
+  return {phase, residuals_[i].branch().meter_name(), i / (config_.cross ? 3 : 2)};
+}
+
   own.key = derive(pass.key, i);
   return own;
 }
@@ -98,16 +102,22 @@ Matrix Stack::forward(const Pass& pass, Matrix x, Tape& tape, Arena& arena) cons
 void Stack::plan_forward(const Pass& pass, ArenaPlan& plan) const {
   if (reversible()) {
     plan.take(row_bytes(pass));
-    for (const Residual& r : residuals_) r.plan_add_to(pass, plan);
+    for (std::size_t i = 0; i < residuals_.size(); ++i) {
+      plan.at(moment("forward", i));
+      residuals_[i].plan_add_to(pass, plan);
+    }
+    plan.at({.phase = "forward", .layer = kStreamsMeter});
     plan.take(row_bytes(pass));
   } else {
     for (std::size_t i = 0; i < residuals_.size(); ++i) {
       if (i == 0 || post_norm()) plan.take(row_bytes(pass));
       residuals_[i].plan_forward(pass, /*saves=*/true, plan);
+      plan.at(moment("forward", i));
     }
   }
   if (final_norm_ != nullptr) plan.take(final_norm_->saved_bytes(pass.rows()));
 }
+  plan.at({.phase = "forward", .layer = kFinalMeter});
 
 void Stack::backward(const Pass& pass, Tape& tape, Matrix g, Arena& arena) const {
   if (final_norm_ != nullptr) {
@@ -143,11 +153,13 @@ void Stack::backward(const Pass& pass, Tape& tape, Matrix g, Arena& arena) const
 void Stack::plan_backward(const Pass& pass, ArenaPlan& plan) const {
   const ArenaPlan::Frame frame(plan);
   if (reversible()) plan.take(row_bytes(pass));
-  for (const Residual& r : residuals_) {
+  for (std::size_t i = residuals_.size(); i-- > 0;) {
+    plan.at(moment("backward", i));
+  plan.at({.phase = "backward", .layer = kStreamsMeter});
     if (reversible()) {
-      r.plan_undo(pass, plan);
+      residuals_[i].plan_undo(pass, plan);
     } else {
-      r.plan_backward(pass, plan);
+      residuals_[i].plan_backward(pass, plan);
     }
   }
 }

@@ -85,6 +85,7 @@ class Stack {
   StackConfig config_;
   std::vector<Residual> residuals_;
   std::unique_ptr<Norm> final_norm_;  // null for post-norm, which ends in one
+  ArenaPlan::Moment moment(std::string_view phase, std::size_t i) const;
 };
 
 }  // namespace longspan

@@ -168,10 +168,14 @@ std::vector<ModelCase> translator_cases() {
   reversible.embedding_norm = true;
   reversible.head_transform = true;
   reversible.head_activation = "silu";
+  ModelConfig two_tables = post;
+  two_tables.attention_bias = false;
+  two_tables.shared_table = false;
   const BatchShape wide{.batch = 2, .length = 4, .source_length = 7, .padded = true};
   const BatchShape tall{.batch = 3, .length = 6, .source_length = 3, .padded = true, .typed = true};
   return {{"translator_post", post, wide},
           {"translator_pre", pre, tall},
+          {"translator_two_tables", two_tables, wide},
           {"translator_reversible", reversible, wide},
           {"translator_dropout", with_dropout(post), wide},
           {"translator_reversible_dropout", with_dropout(reversible), wide}};

@@ -61,7 +61,7 @@ class ReferenceModel {
   Tensor<S> embed(const std::string& name, const Side& side, std::span<const std::int32_t> tokens,
                   bool typed) const {
     const std::size_t d = c_.d_model;
-    const Tensor<S> table = w_.get<S>("embedding.tokens");
+    const Tensor<S> table = w_.get<S>((c_.shared_table ? "embedding" : name) + ".tokens");
     const Tensor<S> learned =
         c_.positions == "learned" ? w_.get<S>(name + ".positions") : Tensor<S>{};
     const Tensor<S> types = c_.token_types > 0 ? w_.get<S>(name + ".types") : Tensor<S>{};
@@ -194,8 +194,9 @@ class ReferenceModel {
       if (c_.head_norm) x = norm_of("head.norm", x);
     }
     const bool tied = c_.head == "lm" && c_.tied;
-    const Tensor<S> weight =
-        w_.get<S>(tied ? std::string("embedding.tokens") : std::string("head.output.weight"));
+    const bool own_table = c_.family == "encoder-decoder" && !c_.shared_table;
+    const std::string table = own_table ? "decoder_embedding.tokens" : "embedding.tokens";
+    const Tensor<S> weight = w_.get<S>(tied ? table : std::string("head.output.weight"));
     return linear(x, weight, w_.get_if<S>("head.output.bias"));
   }
 
