@@ -101,12 +101,24 @@ class AttentionJob : public Job {
            .v = v_.view(),
            .mask = {.causal = o.causal},
            .dropout = {}};
+    attention_->declare({.parameters = parameters_,
+                         .d_model = o.heads * o.d,
+                         .heads = o.heads,
+                         .kv_heads = o.heads,
+                         .d_head = o.d,
+                         .max_length = o.n});
+    parameters_.allocate();
+    parameters_.initialize(1);
+    if (attention_->needs().shared_qk) in_.k = in_.q;
+    if (attention_->needs().input) in_.x = {k_.view().data, o.n, o.heads * o.d};
     const AttentionCost cost = attention_->cost(shape_of(in_));
     std::size_t scratch = cost.forward_scratch;
     if (backward_) {
       gradients_ = {Tensor(o.heads, o.n, o.d, 4), Tensor(o.heads, o.n, o.d),
                     Tensor(o.heads, o.n, o.d), Tensor(o.heads, o.n, o.d)};
       saved_.resize(cost.saved);
+      signals_.resize(cost.signals);
+      if (attention_->needs().input) dx_.resize(o.n * o.heads * o.d);
       scratch = std::max(scratch, cost.backward_scratch);
     }
     arena_ = Arena(scratch);
@@ -116,8 +128,10 @@ class AttentionJob : public Job {
     attention_->forward(in_, y_.view(), saved_, arena_);
     if (!backward_) return;
     auto& [dy, dq, dk, dv] = gradients_;
-    attention_->backward(in_, y_.view(), dy.view(), saved_,
-                         {.q = dq.view(), .k = dk.view(), .v = dv.view(), .bias = {}}, arena_);
+    AttentionGradients to{.q = dq.view(), .k = dk.view(), .v = dv.view()};
+    if (!dx_.empty()) to.x = Matrix(dx_.data(), in_.x.rows, in_.x.cols);
+    attention_->backward(in_, y_.view(), dy.view(), saved_, to, signals_, arena_);
+    attention_->accumulate(in_, saved_, signals_);
   }
 
   std::vector<float> probe() const override {
@@ -137,12 +151,15 @@ class AttentionJob : public Job {
     Tensor dv{0, 0, 0};
   };
 
+  Parameters parameters_;
   std::unique_ptr<Attention> attention_;
   bool backward_;
   Tensor q_, k_, v_, y_;
   Gradients gradients_;
   AttentionInputs in_;
   std::vector<float> saved_;
+  std::vector<float> signals_;
+  std::vector<float> dx_;
   Arena arena_;
 };
 

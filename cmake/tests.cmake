@@ -68,7 +68,9 @@ add_test(NAME consumer
                  -P ${PROJECT_SOURCE_DIR}/tests/consumer/run.cmake)
 
 # Golden vectors: golden_check DIR compares the build with any folder of them.
-add_executable(golden_check tests/golden_check.cc tests/golden_case.cc tests/golden_handlers.cc)
+file(GLOB golden_sources CONFIGURE_DEPENDS tests/golden_*.cc)
+list(FILTER golden_sources EXCLUDE REGEX "_test\\.cc$")
+add_executable(golden_check ${golden_sources})
 target_link_libraries(golden_check PRIVATE longspan longspan_options nlohmann_json::nlohmann_json)
 add_test(NAME golden COMMAND golden_check ${PROJECT_SOURCE_DIR}/tests/golden)
 add_dependencies(golden_test golden_check)

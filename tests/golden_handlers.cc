@@ -3,8 +3,8 @@
 
 #include "longspan/attention/registry.h"
 #include "longspan/base/error.h"
-#include "longspan/layers/multi_head_attention.h"
 #include "longspan/models/pretrained.h"
+#include "tests/golden_attention.h"
 #include "tests/golden_case.h"
 
 namespace longspan::golden {
@@ -12,66 +12,6 @@ namespace longspan::golden {
 namespace {
 
 constexpr std::array<std::string_view, 2> kSoftmaxMechanisms = {"full", "flash"};
-
-Heads heads_of(std::vector<float>& data, const Shape& shape) {
-  require(shape.size() == 4, "[golden] a tensor of shape {}; need [batch, heads, n, d]",
-          to_string(shape));
-  return {data.data(), shape[0], shape[1], shape[2], shape[3]};
-}
-
-// q, k, v → out, and the gradients of Σ out⊙upstream.
-struct AttentionCase {
-  std::vector<float> q;
-  std::vector<float> k;
-  std::vector<float> v;
-  std::vector<float> upstream;
-  std::vector<std::int32_t> key_lengths;
-  AttentionInputs in;
-  Shape shape_q;
-  Shape shape_k;
-  Shape shape_v;
-  Shape shape_out;
-
-  explicit AttentionCase(const Case& golden)
-      : q(golden.file().floats("q")),
-        k(golden.file().floats("k")),
-        v(golden.file().floats("v")),
-        upstream(golden.file().floats("upstream")),
-        key_lengths(golden.integers("key_lengths")),
-        shape_q(golden.file().at("q").shape),
-        shape_k(golden.file().at("k").shape),
-        shape_v(golden.file().at("v").shape),
-        shape_out(golden.file().at("upstream").shape) {
-    in.q = heads_of(q, shape_q);
-    in.k = heads_of(k, shape_k);
-    in.v = heads_of(v, shape_v);
-    in.mask.causal = golden.config().value("causal", false);
-    in.mask.key_lengths = key_lengths;
-  }
-};
-
-void run_attention(const Case& golden, const Attention& attention, Comparison& comparison) {
-  AttentionCase c(golden);
-  const AttentionCost cost = attention.cost(shape_of(c.in));
-  Arena arena(std::max(cost.forward_scratch, cost.backward_scratch));
-  std::vector<float> saved(cost.saved);
-  std::vector<float> out(c.upstream.size());
-  const Heads y = heads_of(out, c.shape_out);
-  attention.forward(c.in, y, {}, arena);
-  comparison.output("out64", out);
-  attention.forward(c.in, y, saved, arena);
-  comparison.output("out64", out);
-
-  std::vector<float> dq(c.q.size());
-  std::vector<float> dk(c.k.size());
-  std::vector<float> dv(c.v.size());
-  attention.backward(
-      c.in, y, heads_of(c.upstream, c.shape_out), saved,
-      {heads_of(dq, c.shape_q), heads_of(dk, c.shape_k), heads_of(dv, c.shape_v), {}}, arena);
-  comparison.gradient("grad.q", dq);
-  comparison.gradient("grad.k", dk);
-  comparison.gradient("grad.v", dv);
-}
 
 void run_full(const Case& golden, Comparison& comparison) {
   for (const std::string_view mechanism : kSoftmaxMechanisms) {
@@ -81,11 +21,6 @@ void run_full(const Case& golden, Comparison& comparison) {
   }
 }
 
-// A layer's weight: the reference's name and ours.
-struct LayerWeight {
-  std::string_view theirs;
-  std::string_view ours;
-};
 constexpr std::array<LayerWeight, 4> kLayerWeights = {{
     {"in_proj_weight", "layer.qkv.weight"},
     {"in_proj_bias", "layer.qkv.bias"},
@@ -93,54 +28,15 @@ constexpr std::array<LayerWeight, 4> kLayerWeights = {{
     {"out_proj.bias", "layer.out.bias"},
 }};
 
-void run_layer_with(std::string_view mechanism, const Case& golden, Comparison& comparison) {
-  const SafetensorsFile& file = golden.file();
-  const Shape shape = file.at("x").shape;
-  require(shape.size() == 3, "[golden] x is {}; need [batch, n, width]", to_string(shape));
-  Parameters parameters;
-  MultiHeadAttentionConfig config;
-  config.d_model = shape[2];
-  config.heads = config.kv_heads = golden.config().at("heads").get<std::size_t>();
-  config.causal = golden.config().value("causal", false);
-  config.attention = mechanism;
-  const MultiHeadAttention layer(parameters, "layer", config);
-  parameters.allocate();
-  for (const LayerWeight& w : kLayerWeights) {
-    const Parameter& p = *parameters.find(w.ours);
-    file.read_into("w." + std::string(w.theirs), p.shape(), p.value);
-  }
-  const std::vector<std::int32_t> lengths = golden.integers("key_lengths");
-  Pass pass;
-  pass.batch = shape[0];
-  pass.length = shape[1];
-  pass.lengths = lengths;
-  pass.training = true;
-  const Footprint f = layer.footprint(pass);
-  Arena arena(f.saved + std::max({f.forward_scratch, f.inference_scratch, f.backward_scratch}));
-  std::vector<float> x = file.floats("x");
-  std::vector<float> dy = file.floats("upstream");
-  std::vector<float> y(x.size());
-  std::vector<float> dx(x.size());
-  const auto rows = [&](std::vector<float>& data) {
-    return Matrix(data.data(), pass.rows(), shape[2]);
-  };
-  layer.forward(pass, rows(x), rows(y), nullptr, arena);
-  comparison.output("out64", y);
-  const BranchSaved saved = layer.save(pass, arena);
-  layer.forward(pass, rows(x), rows(y), &saved, arena);
-  comparison.output("out64", y);
-  const BranchSignals signals = layer.backward(pass, saved, rows(dy), rows(dx), arena);
-  layer.accumulate(pass, rows(x), saved, rows(dy), signals);
-  comparison.gradient("grad.x", dx);
-  for (const LayerWeight& w : kLayerWeights) {
-    comparison.gradient("grad.w." + std::string(w.theirs), parameters.find(w.ours)->gradient);
-  }
-}
-
-void run_layer(const Case& golden, Comparison& comparison) {
+void run_softmax_layer(const Case& golden, Comparison& comparison) {
   for (const std::string_view mechanism : kSoftmaxMechanisms) {
     comparison.begin(mechanism);
-    run_layer_with(mechanism, golden, comparison);
+    MultiHeadAttentionConfig config;
+    config.d_model = golden.file().at("x").shape.back();
+    config.heads = config.kv_heads = golden.config().at("heads").get<std::size_t>();
+    config.causal = golden.config().value("causal", false);
+    config.attention = mechanism;
+    run_layer(golden, config, kLayerWeights, comparison);
     comparison.finish();
   }
 }
@@ -221,14 +117,14 @@ void run_model(const Case& golden, Comparison& comparison) {
   }
 }
 
-constexpr std::array<Handler, 6> kHandlers = {{
+constexpr Handler kHandlers[] = {
     {"full softmax attention", &run_full},
-    {"multi-head self-attention layer", &run_layer},
+    {"multi-head self-attention layer", &run_softmax_layer},
     {"whole model: BertForSequenceClassification", &run_model},
     {"whole model: DistilBertForMaskedLM", &run_model},
     {"whole model: GPT2LMHeadModel", &run_model},
     {"whole model: RoFormerForMaskedLM", &run_model},
-}};
+};
 
 }  // namespace
 

@@ -37,7 +37,7 @@ class Writer {
   // Logits of what follows `tokens`, the last `fresh` of which are new to the cache.
   std::span<const float> read(std::span<const std::int32_t> tokens, std::size_t fresh) {
     if (caches_.front().used + fresh > context_) {
-      for (KeyValueCache& c : caches_) c.used = 0;
+      for (KeyValueCache& c : caches_) c.clear();
       fresh = std::min(tokens.size(), std::max<std::size_t>(1, context_ / 2));
     }
     Batch batch;

@@ -92,6 +92,8 @@ AttentionShape shape_of(const AttentionInputs& in) {
   s.key_lengths = in.mask.key_lengths;
   s.bias = static_cast<bool>(in.mask.bias);
   s.dropout = in.dropout.active();
+  s.history_length = in.history.rows / std::max<std::size_t>(1, in.q.batch);
+  s.globals = in.mask.globals;
   return s;
 }
 
@@ -139,20 +141,45 @@ void Attention::forward(const AttentionInputs& in, Heads y, std::span<float> sav
 
 void Attention::backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
                          std::span<const float> saved, const AttentionGradients& grad,
-                         Arena& arena) const {
+                         std::span<float> signals, Arena& arena) const {
   check_inputs(name(), abilities(), in);
   const AttentionShape s = shape_of(in);
   check_output(name(), y, s);
   check_same(name(), "dy", dy, "y", y);
   check_same(name(), "dq", grad.q, "q", in.q);
-  check_same(name(), "dk", grad.k, "k", in.k);
+  if (!needs().shared_qk) check_same(name(), "dk", grad.k, "k", in.k);
   check_same(name(), "dv", grad.v, "v", in.v);
   require(!grad.bias || in.mask.bias, "[{}] a gradient of the bias is asked for; there is no bias",
           name());
-  require(saved.size() == cost(s).saved, "[{}] saves {} floats; {} are given", name(),
-          cost(s).saved, saved.size());
+  const AttentionCost sizes = cost(s);
+  require(saved.size() == sizes.saved, "[{}] saves {} floats; {} are given", name(), sizes.saved,
+          saved.size());
+  require(signals.size() == sizes.signals, "[{}] leaves {} floats of signals; {} are given", name(),
+          sizes.signals, signals.size());
   const Arena::Frame frame(arena);
-  run_backward(in, y, dy, saved, grad, arena);
+  run_backward(in, y, dy, saved, grad, signals, arena);
+}
+
+void Attention::accumulate(const AttentionInputs& in, std::span<const float> saved,
+                           std::span<const float> signals) const {
+  run_accumulate(in, saved, signals);
+}
+
+void Attention::decode(const AttentionInputs& in, Heads y, std::span<float> state,
+                       Arena& arena) const {
+  check_inputs(name(), abilities(), in);
+  const AttentionShape s = shape_of(in);
+  check_output(name(), y, s);
+  require(!state.empty() && state.size() == state_floats(s),
+          "[{}] decodes with a state of {} floats; {} are given", name(), state_floats(s),
+          state.size());
+  const Arena::Frame frame(arena);
+  run_decode(in, y, state, arena);
+}
+
+void Attention::run_decode(const AttentionInputs& /*in*/, Heads /*y*/, std::span<float> /*state*/,
+                           Arena& /*arena*/) const {
+  throw Error(fmt::format("[{}] has no decode state; use a cache of keys and values", name()));
 }
 
 }  // namespace longspan

@@ -2,7 +2,9 @@
 //
 // A mechanism declares its abilities; what it cannot do is refused with a reason, never computed
 // wrongly. It is const and holds no memory: what backward needs is kept in `saved`, temporaries
-// come from the arena, and cost() says beforehand how much of everything there will be.
+// come from the arena, and cost() says beforehand how much of everything there will be. Its own
+// parameters, if any, are declared with those of the layer it serves, and learn as a layer's do:
+// backward leaves signals, accumulate turns them into gradients.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +16,7 @@
 #include "longspan/attention/mask.h"
 #include "longspan/base/arena.h"
 #include "longspan/base/meter.h"
+#include "longspan/base/parameter.h"
 #include "longspan/base/random.h"
 #include "longspan/base/view.h"
 
@@ -32,12 +35,16 @@ struct AttentionShape {
   bool bias = false;                          // an additive bias is present
   bool bias_gradient = false;                 // and its gradient is wanted
   bool dropout = false;
+  std::size_t history_length = 0;         // earlier tokens of each sequence, beside the n
+  std::span<const std::uint8_t> globals;  // as in the mask
 };
 
 struct AttentionCost {
   Work forward;
   Work backward;
+  Work update;
   std::size_t saved = 0;             // floats kept from forward to backward
+  std::size_t signals = 0;           // floats from backward to accumulate
   std::size_t forward_scratch = 0;   // bytes of arena while forward runs
   std::size_t backward_scratch = 0;  // bytes of arena while backward runs
 };
@@ -46,6 +53,8 @@ struct AttentionInputs {
   ConstHeads q;
   ConstHeads k;
   ConstHeads v;
+  ConstMatrix x;        // the layer's input [batch·n, d_model], where needs().input
+  ConstMatrix history;  // inputs of earlier tokens [batch·history_length, d_model], needs().history
   Mask mask;
   Dropout dropout;  // of the attention weights; plane = b·heads + h, element (i, j)
 };
@@ -54,7 +63,8 @@ struct AttentionGradients {
   Heads q;
   Heads k;
   Heads v;
-  TableView<float> bias;  // same strides as the bias; shared planes receive the sum
+  TableView<float> bias = {};  // same strides as the bias; shared planes receive the sum
+  Matrix x = {};               // where needs().input: set to what reaches x past q, k and v
 };
 
 struct Abilities {
@@ -82,11 +92,41 @@ struct Abilities {
   }
 };
 
+// What a mechanism needs of its layer beside q, k and v.
+struct Needs {
+  bool shared_qk = false;  // keys are the queries: in.k is in.q, and grad.q receives both parts
+  bool input = false;
+  bool history = false;
+};
+
+// Where a mechanism is used.
+struct AttentionSite {
+  Parameters& parameters;
+  std::string name = "attention";  // of the layer: "encoder.0.attention"
+  std::string stack = "stack";     // what layers that share a table have in common: "encoder"
+  std::size_t layer = 0;
+  std::size_t d_model = 0;
+  std::size_t heads = 1;
+  std::size_t kv_heads = 1;
+  std::size_t d_head = 0;
+  std::size_t max_length = 0;
+  float deviation = 0.02F;
+  // The layer's own projections q|k|v, stacked [width, d_model], and their bias; null if there are
+  // none.
+  Parameter* projections = nullptr;
+  Parameter* projections_bias = nullptr;
+};
+
 class Attention {
  public:
   virtual ~Attention() = default;
   virtual std::string_view name() const = 0;
   virtual Abilities abilities() const = 0;
+  virtual Needs needs() const { return {}; }
+  // Its own parameters and constants. Called once, before anything else.
+  virtual void declare(const AttentionSite& /*site*/) {}
+  // Before step `step` of training: draws random features again when it is time.
+  virtual void begin_step(std::uint64_t /*step*/) {}
   virtual AttentionCost cost(const AttentionShape& shape) const = 0;
 
   // y = mechanism(q, k, v). `saved` holds cost().saved floats, or is empty when no backward
@@ -94,8 +134,21 @@ class Attention {
   void forward(const AttentionInputs& in, Heads y, std::span<float> saved, Arena& arena) const;
 
   // Sets grad.q, grad.k and grad.v to ∂L/∂q, ∂L/∂k and ∂L/∂v given dy = ∂L/∂y; adds to grad.bias.
+  // Fills the cost().signals floats that accumulate needs; q, k and v are the same, x is not given.
   void backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
-                std::span<const float> saved, const AttentionGradients& grad, Arena& arena) const;
+                std::span<const float> saved, const AttentionGradients& grad,
+                std::span<float> signals, Arena& arena) const;
+
+  // Adds to the gradients of its own parameters.
+  void accumulate(const AttentionInputs& in, std::span<const float> saved,
+                  std::span<const float> signals) const;
+
+  // Floats of a state that stands for all earlier keys and values, whatever their number; zeros are
+  // the state before the first. 0: the mechanism has none and reads a cache of keys and values.
+  virtual std::size_t state_floats(const AttentionShape& /*shape*/) const { return 0; }
+  // y of tokens that follow those in the state, which takes them in.
+  void decode(const AttentionInputs& in, Heads y, std::span<float> state, Arena& arena) const;
+  virtual AttentionCost decode_cost(const AttentionShape& shape) const { return cost(shape); }
 
   // Throws Error where the mechanism cannot do what the shape, mask or memory asks.
   void check(const AttentionShape& shape) const;
@@ -107,7 +160,11 @@ class Attention {
                            Arena& arena) const = 0;
   virtual void run_backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
                             std::span<const float> saved, const AttentionGradients& grad,
-                            Arena& arena) const = 0;
+                            std::span<float> signals, Arena& arena) const = 0;
+  virtual void run_accumulate(const AttentionInputs& /*in*/, std::span<const float> /*saved*/,
+                              std::span<const float> /*signals*/) const {}
+  virtual void run_decode(const AttentionInputs& in, Heads y, std::span<float> state,
+                          Arena& arena) const;
 };
 
 AttentionShape shape_of(const AttentionInputs& in);

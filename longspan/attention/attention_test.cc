@@ -11,7 +11,7 @@ namespace {
 
 class EveryMechanism : public ::testing::TestWithParam<Mechanism> {};
 
-TEST_P(EveryMechanism, PassesTheCommonChecks) { testing::check_attention(*GetParam().make("")); }
+TEST_P(EveryMechanism, PassesTheCommonChecks) { testing::check_attention(GetParam().name); }
 
 TEST_P(EveryMechanism, IsDescribed) {
   EXPECT_FALSE(GetParam().kind.empty());
@@ -75,7 +75,7 @@ class Unable final : public Attention {
                    Arena& /*arena*/) const override {}
   void run_backward(const AttentionInputs& /*in*/, ConstHeads /*y*/, ConstHeads /*dy*/,
                     std::span<const float> /*saved*/, const AttentionGradients& /*grad*/,
-                    Arena& /*arena*/) const override {}
+                    std::span<float> /*signals*/, Arena& /*arena*/) const override {}
 };
 
 TEST(Attention, RefusesWhatItCannotDo) {

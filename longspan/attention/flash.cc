@@ -273,7 +273,7 @@ void FlashAttention::run_forward(const AttentionInputs& in, Heads y, std::span<f
 
 void FlashAttention::run_backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
                                   std::span<const float> saved, const AttentionGradients& grad,
-                                  Arena& arena) const {
+                                  std::span<float> /*signals*/, Arena& arena) const {
   AttentionShape s = shape_of(in);
   s.bias_gradient = static_cast<bool>(grad.bias);
   const std::size_t chunks = key_chunks(s);

@@ -49,8 +49,8 @@ TEST(Flash, AgreesOnEveryInstructionSet) {
   };
   testing::for_each_target([&] {
     for (const AttentionCase& c : cases) {
-      testing::check_exact(FlashAttention(), c);
-      testing::check_cost(FlashAttention(), c);
+      testing::check_exact("flash", c);
+      testing::check_cost("flash", c);
     }
   });
 }
@@ -60,14 +60,14 @@ TEST(Flash, ManyAndFewQueries) {
   for (const std::size_t m : {1U, 2U, 5U, 6U, 7U, 8U, 17U}) {
     for (const std::size_t n : {1U, 6U, 65U, 130U}) {
       AttentionCase c{.batch = 2, .heads = 2, .kv_heads = 1, .m = m, .n = n, .d = 24, .e = 37};
-      testing::check_exact(FlashAttention(), c);
+      testing::check_exact("flash", c);
       c.causal = true;
       c.key_lengths = {static_cast<std::int32_t>(n), static_cast<std::int32_t>(n / 2)};
       c.bias = BiasKind::kPerSequence;
       c.visible = true;
       c.dropout = 0.25F;
-      testing::check_exact(FlashAttention(), c);
-      testing::check_cost(FlashAttention(), c);
+      testing::check_exact("flash", c);
+      testing::check_cost("flash", c);
     }
   }
 }
@@ -189,12 +189,13 @@ TEST(Flash, AllocatesNothing) {
   const AttentionGradients grad{Heads(p.dq.data(), 2, 2, 130, 32),
                                 Heads(p.dk.data(), 2, 2, 300, 32),
                                 Heads(p.dv.data(), 2, 2, 300, 32),
+                                {},
                                 {}};
   const ConstHeads y(p.y.data(), 2, 2, 130, 32);
   const ConstHeads dy(p.dy.data(), 2, 2, 130, 32);
   const long before = allocations;
   FlashAttention().forward(in, Heads(p.y.data(), 2, 2, 130, 32), p.saved, arena);
-  FlashAttention().backward(in, y, dy, p.saved, grad, arena);
+  FlashAttention().backward(in, y, dy, p.saved, grad, {}, arena);
   EXPECT_EQ(allocations, before);
 }
 

@@ -223,7 +223,7 @@ void FullAttention::run_forward(const AttentionInputs& in, Heads y, std::span<fl
 
 void FullAttention::run_backward(const AttentionInputs& in, ConstHeads /*y*/, ConstHeads dy,
                                  std::span<const float> saved, const AttentionGradients& grad,
-                                 Arena& arena) const {
+                                 std::span<float> /*signals*/, Arena& arena) const {
   AttentionShape s = shape_of(in);
   s.bias_gradient = static_cast<bool>(grad.bias);
   const Workspace work(s, arena);

@@ -47,7 +47,7 @@ class FullAttention final : public Attention {
                    Arena& arena) const override;
   void run_backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
                     std::span<const float> saved, const AttentionGradients& grad,
-                    Arena& arena) const override;
+                    std::span<float> signals, Arena& arena) const override;
 };
 
 }  // namespace longspan

@@ -26,6 +26,9 @@ struct Mask {
   bool causal = false;
   // Keys j ≥ key_lengths[b] are padding; empty = every key is real.
   std::span<const std::int32_t> key_lengths;
+  // Tokens that see and are seen by all, [batch·n], 1 = global; empty = the mechanism's own choice.
+  // Only mechanisms with global tokens read it.
+  std::span<const std::uint8_t> globals;
   // Exact kinds only. Added to the scaled scores; 1 = visible.
   TableView<const float> bias;
   TableView<const std::uint8_t> visible;

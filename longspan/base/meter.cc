@@ -15,7 +15,8 @@ std::string_view name_of(Phase phase) {
 
 std::string_view name_of(Kind kind) {
   constexpr std::array<std::string_view, kKinds> kNames = {
-      "matmul", "softmax", "norm", "activation", "add", "dropout", "gather", "rotary", "optimizer"};
+      "matmul", "softmax", "norm",      "activation", "add",  "dropout",
+      "gather", "rotary",  "optimizer", "feature",    "hash", "sort"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 

@@ -29,8 +29,11 @@ enum class Kind : std::uint8_t {
   kGather,      // table look-ups and scatters
   kRotary,      //
   kOptimizer,   //
+  kFeature,     // feature maps: their exponentials, maxima and scaling; and their derivative
+  kHash,        // comparisons and bit counts that decide a bucket or a cluster
+  kSort,        // ordering by bucket, choosing the largest
 };
-inline constexpr std::size_t kKinds = 9;
+inline constexpr std::size_t kKinds = 12;
 std::string_view name_of(Kind kind);
 
 struct Work {

@@ -28,6 +28,17 @@ Parameter& Parameters::declare(std::string name, std::size_t size, Initializer i
   return p;
 }
 
+Parameter& Parameters::declare_constant(std::string name, std::size_t rows, std::size_t cols,
+                                        std::function<void(Matrix)> fill) {
+  Parameter& p = declare(std::move(name), rows, cols, Initializer::zeros());
+  p.constant = true;
+  p.fill = std::move(fill);
+  count_ -= p.size();
+  matrix_count_ -= p.size();
+  constant_count_ += p.size();
+  return p;
+}
+
 Parameter* Parameters::find(std::string_view name) {
   const auto it = std::ranges::find(all_, name, &Parameter::name);
   return it == all_.end() ? nullptr : &*it;
@@ -37,6 +48,7 @@ void Parameters::allocate() {
   try {
     values_.assign(count_, 0.0F);
     gradients_.assign(count_, 0.0F);
+    constants_.assign(constant_count_, 0.0F);
   } catch (const std::bad_alloc&) {
     throw SystemError(
         fmt::format("[parameters] the machine refused {} bytes for {} weights and their gradients; "
@@ -46,7 +58,13 @@ void Parameters::allocate() {
   }
   std::size_t matrix = 0;
   std::size_t vector = matrix_count_;
+  std::size_t constant = 0;
   for (Parameter& p : all_) {
+    if (p.constant) {
+      p.value = std::span(constants_).subspan(constant, p.size());
+      constant += p.size();
+      continue;
+    }
     std::size_t& at = p.is_vector ? vector : matrix;
     p.value = std::span(values_).subspan(at, p.size());
     p.gradient = std::span(gradients_).subspan(at, p.size());
@@ -56,6 +74,10 @@ void Parameters::allocate() {
 
 void Parameters::initialize(RandomKey seed) {
   for (Parameter& p : all_) {
+    if (p.constant) {
+      p.fill(Matrix(p.value.data(), p.rows, p.cols));
+      continue;
+    }
     switch (p.initializer.kind) {
       case Initializer::Kind::kZeros:
         std::ranges::fill(p.value, 0.0F);

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,9 +32,11 @@ struct Parameter {
   std::size_t rows = 1;
   std::size_t cols = 0;  // a vector has one row
   bool is_vector = false;
+  bool constant = false;  // not trained: no gradient; saved with the others
   Initializer initializer;
-  std::span<float> value;     // empty until Parameters::allocate
-  std::span<float> gradient;  // likewise
+  std::function<void(Matrix)> fill;  // of a constant
+  std::span<float> value;            // empty until Parameters::allocate
+  std::span<float> gradient;         // likewise
 
   std::size_t size() const { return rows * cols; }
   std::vector<std::size_t> shape() const {
@@ -48,16 +51,21 @@ class Parameters {
   // Names must be unique. The reference stays valid as long as this object.
   Parameter& declare(std::string name, std::size_t rows, std::size_t cols, Initializer initializer);
   Parameter& declare(std::string name, std::size_t size, Initializer initializer);
+  // Values that are drawn or set, never trained: random features, rotations.
+  Parameter& declare_constant(std::string name, std::size_t rows, std::size_t cols,
+                              std::function<void(Matrix)> fill);
 
+  // Of the trained ones.
   std::size_t count() const { return count_; }
   const std::deque<Parameter>& all() const { return all_; }
   std::deque<Parameter>& all() { return all_; }
   Parameter* find(std::string_view name);
 
-  // Two flat blocks: matrices first, then vectors, so that weight decay is one range.
+  // Two flat blocks: matrices first, then vectors, so that weight decay is one range. Constants
+  // have a block of their own.
   void allocate();
   bool allocated() const { return !values_.empty(); }
-  // Each parameter draws from the stream that its name gives.
+  // Each parameter draws from the stream that its name gives; constants fill themselves.
   void initialize(RandomKey seed);
 
   std::span<float> values() { return values_; }
@@ -68,8 +76,10 @@ class Parameters {
   std::deque<Parameter> all_;
   std::size_t count_ = 0;
   std::size_t matrix_count_ = 0;
+  std::size_t constant_count_ = 0;
   std::vector<float> values_;
   std::vector<float> gradients_;
+  std::vector<float> constants_;
 };
 
 }  // namespace longspan

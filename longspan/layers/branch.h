@@ -4,6 +4,7 @@
 // input; accumulate, the signal to the parameters.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -16,11 +17,20 @@
 
 namespace longspan {
 
-// The keys and values of the tokens seen so far, [batch, kv_heads, capacity, d_head] each.
+// What self-attention remembers of the tokens seen so far: their keys and values, [batch, kv_heads,
+// capacity, d_head] each, or the mechanism's own state of fixed size.
 struct KeyValueCache {
   Heads k;
   Heads v;
+  std::span<float> state;
+  std::size_t batch = 0;
+  std::size_t capacity = 0;  // tokens
   std::size_t used = 0;
+
+  void clear() {
+    used = 0;
+    std::ranges::fill(state, 0.0F);
+  }
 };
 
 // One pass over a batch of sequences of equal (padded) length.
@@ -29,6 +39,10 @@ struct Pass {
   std::size_t length = 0;                 // tokens per sequence
   std::span<const std::int32_t> lengths;  // real tokens of each sequence; empty = all
   bool typed = false;                     // token types are given
+  // Tokens that see and are seen by all, [batch·length]; empty = the mechanism's own choice.
+  std::span<const std::uint8_t> globals;
+  // Self-attention with a memory of earlier tokens: its inputs of then, [batch·history, d].
+  ConstMatrix history;
   // Cross-attention reads these: [batch·memory_length, d].
   ConstMatrix memory;
   Matrix memory_gradient;  // receives +=
@@ -58,6 +72,7 @@ struct BranchSaved {
 struct BranchSignals {
   Matrix projected;
   Matrix memory_projected;
+  std::span<float> mechanism;
 };
 
 class Branch {
@@ -66,6 +81,8 @@ class Branch {
   // The name under which the meter files its work.
   virtual std::string_view meter_name() const = 0;
 
+  // Before step `step` of training.
+  virtual void begin_step(std::uint64_t /*step*/) {}
   // Throws Error where the branch cannot do what the pass asks.
   virtual void check(const Pass& pass) const = 0;
   virtual BranchSaved save(const Pass& pass, Arena& arena) const = 0;

@@ -30,6 +30,8 @@ class Linear {
   void accumulate(ConstMatrix x, ConstMatrix dy) const;
 
   Cost cost(std::size_t rows) const;
+  Parameter& weight() const { return *weight_; }
+  Parameter* bias() const { return bias_; }
   std::size_t in() const { return weight_->cols; }
   std::size_t out() const { return weight_->rows; }
 

@@ -26,6 +26,7 @@ MultiHeadAttention::MultiHeadAttention(Parameters& parameters, const std::string
                                        const MultiHeadAttentionConfig& config)
     : config_(checked(config)),
       mechanism_(make_attention(config.attention)),
+      needs_(mechanism_->needs()),
       in_(parameters, name + (config.cross ? ".q" : ".qkv"), config.d_model, projected_width(),
           config.bias, config.deviation),
       out_(parameters, name + ".out", config.d_model, config.d_model, config.bias,
@@ -34,10 +35,29 @@ MultiHeadAttention::MultiHeadAttention(Parameters& parameters, const std::string
     kv_.emplace(parameters, name + ".kv", config.d_model, 2 * kv_width(), config.bias,
                 config.deviation);
   }
+  require(!config.cross || !(needs_.shared_qk || needs_.input || needs_.history),
+          "[{}] attends within one sequence; cross-attention needs another mechanism",
+          mechanism_->name());
+  require(!shared_qk() || config.heads == config.kv_heads,
+          "[{}] its keys are its queries, so {} heads cannot share {} key heads",
+          mechanism_->name(), config.heads, config.kv_heads);
+  mechanism_->declare({.parameters = parameters,
+                       .name = name,
+                       .stack = config.stack,
+                       .layer = config.layer,
+                       .d_model = config.d_model,
+                       .heads = config.heads,
+                       .kv_heads = config.kv_heads,
+                       .d_head = d_head(),
+                       .max_length = config.max_length,
+                       .deviation = config.deviation,
+                       .projections = config.cross ? nullptr : &in_.weight(),
+                       .projections_bias = config.cross ? nullptr : in_.bias()});
 }
 
 std::size_t MultiHeadAttention::projected_width() const {
-  return config_.cross ? config_.d_model : config_.d_model + 2 * kv_width();
+  if (config_.cross) return config_.d_model;
+  return config_.d_model + (shared_qk() ? 1 : 2) * kv_width();
 }
 
 AttentionShape MultiHeadAttention::shape(const Pass& pass) const {
@@ -45,18 +65,32 @@ AttentionShape MultiHeadAttention::shape(const Pass& pass) const {
           .heads = config_.heads,
           .kv_heads = config_.kv_heads,
           .m = pass.length,
-          .n = config_.cross   ? pass.memory_length
-               : decodes(pass) ? pass.cache->k.n
-                               : pass.length,
+          .n = config_.cross                                ? pass.memory_length
+               : decodes(pass) && pass.cache->state.empty() ? pass.cache->capacity
+                                                            : pass.length,
           .d = d_head(),
           .e = d_head(),
           .causal = config_.causal,
           .key_lengths = config_.cross ? pass.memory_lengths : pass.lengths,
-          .dropout = pass.training && config_.dropout > 0.0F};
+          .dropout = pass.training && config_.dropout > 0.0F,
+          .history_length = needs_.history ? pass.history.rows / pass.batch : 0,
+          .globals = pass.globals};
 }
 
-std::size_t MultiHeadAttention::mechanism_floats(const Pass& pass) const {
-  return mechanism_->cost(shape(pass)).saved;
+AttentionCost MultiHeadAttention::mechanism_cost(const Pass& pass) const {
+  const bool state = decodes(pass) && !pass.cache->state.empty();
+  return state ? mechanism_->decode_cost(shape(pass)) : mechanism_->cost(shape(pass));
+}
+
+std::size_t MultiHeadAttention::state_floats(std::size_t batch) const {
+  return mechanism_->state_floats({.batch = batch,
+                                   .heads = config_.heads,
+                                   .kv_heads = config_.kv_heads,
+                                   .m = 1,
+                                   .n = 1,
+                                   .d = d_head(),
+                                   .e = d_head(),
+                                   .causal = config_.causal});
 }
 
 BranchSignals MultiHeadAttention::take_projections(const Pass& pass, Arena& arena) const {
@@ -77,26 +111,28 @@ BranchSaved MultiHeadAttention::save(const Pass& pass, Arena& arena) const {
   saved.projected = p.projected;
   saved.memory_projected = p.memory_projected;
   saved.combined = arena.matrix(pass.rows(), config_.d_model);
-  saved.mechanism = arena.take(mechanism_floats(pass));
+  saved.mechanism = arena.take(mechanism_cost(pass).saved);
   return saved;
 }
 
 Footprint MultiHeadAttention::footprint(const Pass& pass) const {
-  const AttentionCost mechanism = mechanism_->cost(shape(pass));
+  const AttentionCost mechanism = mechanism_cost(pass);
   const std::size_t combined = Arena::bytes_for(pass.rows() * config_.d_model);
   const std::size_t projections = projection_bytes(pass);
   return {.saved = projections + combined + Arena::bytes_for(mechanism.saved),
           .forward_scratch = mechanism.forward_scratch,
           .inference_scratch = projections + combined + mechanism.forward_scratch,
-          .backward_scratch = projections + combined + mechanism.backward_scratch};
+          .backward_scratch = projections + Arena::bytes_for(mechanism.signals) + combined +
+                              mechanism.backward_scratch};
 }
 
 Cost MultiHeadAttention::cost(const Pass& pass) const {
   Cost cost = in_.cost(pass.rows()) + out_.cost(pass.rows());
   if (kv_) cost += kv_->cost(pass.memory_rows());
-  const AttentionCost mechanism = mechanism_->cost(shape(pass));
+  const AttentionCost mechanism = mechanism_cost(pass);
   cost.forward += mechanism.forward;
   cost.backward += mechanism.backward;
+  cost.update += mechanism.update;
   if (config_.rotary != nullptr) {
     const std::uint64_t elements = std::uint64_t{pass.rows()} * (config_.d_model + kv_width());
     cost.forward += RotaryTable::work(elements);
@@ -107,6 +143,13 @@ Cost MultiHeadAttention::cost(const Pass& pass) const {
 
 MultiHeadAttention::Tensors MultiHeadAttention::split(const Pass& pass, Matrix projected,
                                                       Matrix memory_projected) const {
+  if (shared_qk()) {
+    const Heads q =
+        Heads::from_columns(projected.slice_cols(0, config_.d_model), pass.batch, config_.heads);
+    return {q, q,
+            Heads::from_columns(projected.slice_cols(config_.d_model, kv_width()), pass.batch,
+                                config_.kv_heads)};
+  }
   const Matrix kv =
       config_.cross ? memory_projected : projected.slice_cols(config_.d_model, 2 * kv_width());
   return {Heads::from_columns(projected.slice_cols(0, config_.d_model), pass.batch, config_.heads),
@@ -123,15 +166,19 @@ void MultiHeadAttention::project(const Pass& pass, ConstMatrix x, Matrix project
 void MultiHeadAttention::rotate(const Tensors& t, std::size_t first, bool inverse) const {
   if (config_.rotary == nullptr) return;
   config_.rotary->apply(t.q, first, inverse);
-  config_.rotary->apply(t.k, first, inverse);
+  if (!shared_qk()) config_.rotary->apply(t.k, first, inverse);
 }
 
-AttentionInputs MultiHeadAttention::inputs(const Pass& pass, const Tensors& t) const {
+AttentionInputs MultiHeadAttention::inputs(const Pass& pass, const Tensors& t,
+                                           ConstMatrix x) const {
   AttentionInputs in;
   in.q = t.q;
   in.k = t.k;
   in.v = t.v;
+  if (needs_.input) in.x = x;
+  if (needs_.history) in.history = pass.history;
   in.mask.causal = config_.causal;
+  in.mask.globals = pass.globals;
   in.mask.key_lengths = config_.cross ? pass.memory_lengths : pass.lengths;
   if (pass.training) in.dropout = {config_.dropout, derive(pass.key, "attention")};
   return in;
@@ -150,31 +197,51 @@ void MultiHeadAttention::forward(const Pass& pass, ConstMatrix x, Matrix y,
     kept.combined = arena.matrix(pass.rows(), config_.d_model);
   }
   project(pass, x, kept.projected, kept.memory_projected);
-  Tensors t = split(pass, kept.projected, kept.memory_projected);
-  rotate(t, decodes(pass) ? pass.cache->used : 0, false);
-  if (decodes(pass)) t = extend(*pass.cache, t);
-  mechanism_->forward(inputs(pass, t),
-                      Heads::from_columns(kept.combined, pass.batch, config_.heads), kept.mechanism,
-                      arena);
+  attend(pass, x, kept, arena);
   out_.forward(kept.combined, y);
+}
+
+void MultiHeadAttention::attend(const Pass& pass, ConstMatrix x, const BranchSaved& kept,
+                                Arena& arena) const {
+  Tensors t = split(pass, kept.projected, kept.memory_projected);
+  const Heads y = Heads::from_columns(kept.combined, pass.batch, config_.heads);
+  rotate(t, decodes(pass) ? pass.cache->used : 0, false);
+  if (decodes(pass)) {
+    KeyValueCache& cache = *pass.cache;
+    require(config_.causal && mechanism_->abilities().decode,
+            "[{}] cannot decode token by token; need causal self-attention", mechanism_->name());
+    require(cache.used + pass.length <= cache.capacity,
+            "[decode] {} tokens do not fit behind {} in a cache of {}", pass.length, cache.used,
+            cache.capacity);
+    if (!cache.state.empty()) {
+      mechanism_->decode(inputs(pass, t, x), y, cache.state, arena);
+      cache.used += pass.length;
+      return;
+    }
+    t = extend(cache, t);
+  }
+  mechanism_->forward(inputs(pass, t, x), y, kept.mechanism, arena);
 }
 
 BranchSignals MultiHeadAttention::backward(const Pass& pass, const BranchSaved& saved,
                                            ConstMatrix dy, Matrix dx, Arena& arena) const {
-  const BranchSignals signals = take_projections(pass, arena);
+  BranchSignals signals = take_projections(pass, arena);
+  signals.mechanism = arena.take(mechanism_cost(pass).signals);
   const Tensors grad = split(pass, signals.projected, signals.memory_projected);
   {
     const Arena::Frame frame(arena);
     const Matrix dcombined = arena.matrix(pass.rows(), config_.d_model);
     out_.backward(dy, dcombined);
     const Tensors t = split(pass, saved.projected, saved.memory_projected);
-    mechanism_->backward(inputs(pass, t),
+    AttentionGradients to{.q = grad.q, .k = grad.k, .v = grad.v};
+    if (needs_.input) to.x = dx;
+    mechanism_->backward(inputs(pass, t, {}),
                          Heads::from_columns(saved.combined, pass.batch, config_.heads),
                          Heads::from_columns(dcombined, pass.batch, config_.heads), saved.mechanism,
-                         {grad.q, grad.k, grad.v, {}}, arena);
+                         to, signals.mechanism, arena);
   }
   rotate(grad, 0, true);
-  in_.backward(signals.projected, dx);
+  in_.backward(signals.projected, dx, /*add=*/needs_.input);
   if (kv_) kv_->backward(signals.memory_projected, pass.memory_gradient, /*add=*/true);
   return signals;
 }
@@ -184,14 +251,12 @@ void MultiHeadAttention::accumulate(const Pass& pass, ConstMatrix x, const Branc
   out_.accumulate(saved.combined, dy);
   in_.accumulate(x, signals.projected);
   if (kv_) kv_->accumulate(pass.memory, signals.memory_projected);
+  const Tensors t = split(pass, saved.projected, saved.memory_projected);
+  mechanism_->accumulate(inputs(pass, t, x), saved.mechanism, signals.mechanism);
 }
 
 MultiHeadAttention::Tensors MultiHeadAttention::extend(KeyValueCache& cache, Tensors fresh) const {
   const std::size_t count = fresh.k.n;
-  require(config_.causal && mechanism_->abilities().decode,
-          "[{}] cannot decode token by token; need causal self-attention", mechanism_->name());
-  require(cache.used + count <= cache.k.n,
-          "[decode] {} tokens do not fit behind {} in a cache of {}", count, cache.used, cache.k.n);
   for (std::size_t b = 0; b < fresh.k.batch; ++b) {
     for (std::size_t g = 0; g < config_.kv_heads; ++g) {
       copy(fresh.k.head(b, g), cache.k.head(b, g).slice_rows(cache.used, count));

@@ -9,7 +9,9 @@
 //   dW_O += dyᵀ·C;  dW_QKV += [dQ|dK|dV]ᵀ·x
 //
 // Heads stay in the columns of the projections: nothing is transposed or copied. With g key-value
-// heads for h query heads K and V are g·d_head wide.
+// heads for h query heads K and V are g·d_head wide. A mechanism whose keys are its queries has no
+// W_K. A mechanism may own parameters: they are declared with the layer's, and what it reads of x
+// itself adds to dx.
 #pragma once
 
 #include <memory>
@@ -34,6 +36,9 @@ struct MultiHeadAttentionConfig {
   float deviation = 0.02F;
   float output_deviation = 0.02F;
   std::string attention = "flash";
+  std::string stack = "stack";  // what shares the tables of the mechanism
+  std::size_t layer = 0;
+  std::size_t max_length = 0;
   std::shared_ptr<const RotaryTable> rotary;  // null: none
 };
 
@@ -43,6 +48,7 @@ class MultiHeadAttention final : public Branch {
                      const MultiHeadAttentionConfig& config);
 
   std::string_view meter_name() const override { return config_.cross ? "cross" : "mha"; }
+  void begin_step(std::uint64_t step) override { mechanism_->begin_step(step); }
   void check(const Pass& pass) const override { mechanism_->check(shape(pass)); }
   BranchSaved save(const Pass& pass, Arena& arena) const override;
   Footprint footprint(const Pass& pass) const override;
@@ -55,6 +61,7 @@ class MultiHeadAttention final : public Branch {
                   const BranchSignals& signals) const override;
 
   const Attention& mechanism() const { return *mechanism_; }
+  std::size_t state_floats(std::size_t batch) const;
   const MultiHeadAttentionConfig& config() const { return config_; }
   std::size_t d_head() const { return config_.d_model / config_.heads; }
 
@@ -64,22 +71,25 @@ class MultiHeadAttention final : public Branch {
     Heads k;
     Heads v;
   };
+  bool shared_qk() const { return needs_.shared_qk; }
   std::size_t kv_width() const { return config_.kv_heads * d_head(); }
   std::size_t projected_width() const;
-  std::size_t mechanism_floats(const Pass& pass) const;
+  AttentionCost mechanism_cost(const Pass& pass) const;
   BranchSignals take_projections(const Pass& pass, Arena& arena) const;
   std::size_t projection_bytes(const Pass& pass) const;
   Tensors split(const Pass& pass, Matrix projected, Matrix memory_projected) const;
   void project(const Pass& pass, ConstMatrix x, Matrix projected, Matrix memory_projected) const;
   void rotate(const Tensors& t, std::size_t first, bool inverse) const;
-  AttentionInputs inputs(const Pass& pass, const Tensors& t) const;
+  AttentionInputs inputs(const Pass& pass, const Tensors& t, ConstMatrix x) const;
   AttentionShape shape(const Pass& pass) const;
+  void attend(const Pass& pass, ConstMatrix x, const BranchSaved& kept, Arena& arena) const;
   // Puts the new keys and values behind those in the cache and attends to all of them.
   Tensors extend(KeyValueCache& cache, Tensors fresh) const;
   bool decodes(const Pass& pass) const { return pass.cache != nullptr && !config_.cross; }
 
   MultiHeadAttentionConfig config_;
   std::unique_ptr<Attention> mechanism_;
+  Needs needs_;
   Linear in_;                 // q|k|v, or q
   std::optional<Linear> kv_;  // cross: k|v
   Linear out_;

@@ -33,6 +33,7 @@ class Residual {
            std::size_t d_model, float dropout);
 
   const Branch& branch() const { return *branch_; }
+  Branch& branch() { return *branch_; }
   // Of the branch, and of the norm with the residual addition and dropout.
   Cost branch_cost(const Pass& pass) const;
   Cost norm_cost(const Pass& pass) const;

@@ -29,6 +29,7 @@ StepReport Trainer::step(std::span<const Batch> micro_batches) {
   const auto gradients = model_.parameters().gradients();
   fill({gradients.data(), 1, gradients.size()}, 0.0F);
 
+  model_.begin_step(steps());
   const RandomKey key = derive(derive(config_.seed, "dropout"), steps());
   double sum = 0.0;
   for (std::size_t i = 0; i < micro_batches.size(); ++i) {

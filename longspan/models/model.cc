@@ -35,6 +35,7 @@ StackConfig stack_config(const ModelConfig& c, bool causal, bool cross, std::siz
                  .deviation = c.init_deviation,
                  .output_deviation = output_deviation,
                  .attention = c.attention,
+                 .max_length = c.max_length,
                  .rotary = rotary};
   s.feed_forward = {.d_model = c.d_model,
                     .d_ff = c.d_ff == 0 ? 4 * c.d_model : c.d_ff,
@@ -83,9 +84,9 @@ HeadConfig head_config(const ModelConfig& c) {
 Model::Model(const ModelConfig& config, ModelUse use)
     : config_(config), use_(use), parameters_(std::make_unique<Parameters>()) {
   check(config);
-  std::shared_ptr<const RotaryTable> rotary;
   // Positions of which sines and cosines are stored.
   const std::size_t tabled = use == ModelUse::kRun ? config.max_length : 1;
+  std::shared_ptr<const RotaryTable> rotary;
   if (config.positions == "rotary") {
     rotary = std::make_shared<RotaryTable>(Rotary{config.rotary_base, config.rotary_interleaved},
                                            tabled, config.d_model / config.heads);
@@ -115,9 +116,14 @@ Model::Model(const ModelConfig& config, ModelUse use)
 }
 
 void Model::allocate(RandomKey seed) {
-  parameters_->allocate();
   require(use_ == ModelUse::kRun, "[model] built to be counted; need one that is built to run");
+  parameters_->allocate();
   parameters_->initialize(seed);
+}
+
+void Model::begin_step(std::uint64_t step) {
+  if (encoder_) encoder_->begin_step(step);
+  if (decoder_) decoder_->begin_step(step);
 }
 
 void Model::check_shape(const Batch& batch) const {
@@ -280,33 +286,33 @@ void Model::backward(const Batch& batch, float scale) {
 
 StepMemory Model::training_memory(const Batch& shape) const {
   ArenaPlan plan;
+  StepMemory memory;
   const Pass encoder = encoder_pass(shape, 0, true);
   const Pass decoder = decoder_pass(shape, 0, true);
   const Pass out = output_pass(shape);
   const auto rows = [&](std::size_t count) { return Arena::bytes_for(count * config_.d_model); };
   if (has_encoder()) {
+    plan.at({.phase = "forward", .layer = "embedding"});
     plan.take(rows(encoder.rows()));
-  StepMemory memory;
     encoder_embedding_->plan_forward(encoder, true, plan);
     encoder_->plan_forward(encoder, plan);
   }
   if (has_decoder()) {
-    plan.take(rows(decoder.rows()));
     plan.at({.phase = "forward", .layer = "embedding"});
+    plan.take(rows(decoder.rows()));
     decoder_embedding_->plan_forward(decoder, true, plan);
     decoder_->plan_forward(decoder, plan);
   }
+  plan.at({.phase = "forward", .layer = kLossMeter});
   head_->plan_forward(out, true, plan);
+  memory.kept = plan.used();
+  plan.at({.phase = "backward", .layer = kLossMeter});
   plan.take(rows(out.rows()));
-    plan.at({.phase = "forward", .layer = "embedding"});
   head_->plan_backward(out, plan);
   if (has_decoder()) {
     if (has_encoder()) plan.take(rows(decoder.memory_rows()));
     decoder_->plan_backward(decoder, plan);
-  plan.at({.phase = "forward", .layer = kLossMeter});
   }
-  memory.kept = plan.used();
-  plan.at({.phase = "backward", .layer = kLossMeter});
   if (has_encoder()) encoder_->plan_backward(encoder, plan);
   memory.peak = plan.peak();
   memory.peak_at = plan.peak_at();
@@ -386,10 +392,8 @@ ConstMatrix Model::decode(const Batch& batch, std::span<KeyValueCache> caches) {
   require(batch.lengths.empty(),
           "[model] lengths of padded sequences while decoding; need whole sequences");
   check_batch(batch, /*needs_targets=*/false);
-  require(caches.front().k.batch == batch.batch, "[model] {} sequences; the caches are for {}",
-          batch.batch, caches.front().k.batch);
-  // Key lengths count the keys of the cache too, which `lengths` does not.
-  require(batch.lengths.empty(), "[model] decoding takes whole pieces; need no lengths");
+  require(caches.front().batch == batch.batch, "[model] {} sequences; the caches are for {}",
+          batch.batch, caches.front().batch);
   require(caches.front().used + batch.length <= config_.max_length,
           "[model] {} tokens behind {}; the model takes at most {}", batch.length,
           caches.front().used, config_.max_length);
@@ -406,18 +410,32 @@ ConstMatrix Model::decode(const Batch& batch, std::span<KeyValueCache> caches) {
 }
 
 std::size_t Model::cache_bytes(std::size_t batch, std::size_t capacity) const {
-  const MultiHeadAttentionConfig& a = decoder_->config().attention;
-  const std::size_t one =
-      Arena::bytes_for(batch * a.kv_heads * capacity * (config_.d_model / config_.heads));
-  return 2 * decoder_->self_attentions() * one;
+  std::size_t bytes = 0;
+  for (std::size_t layer = 0; layer < decoder_->self_attentions(); ++layer) {
+    const MultiHeadAttention& attention = decoder_->self_attention(layer);
+    const std::size_t state = attention.state_floats(batch);
+    const MultiHeadAttentionConfig& a = attention.config();
+    bytes += state > 0 ? Arena::bytes_for(state)
+                       : 2 * Arena::bytes_for(batch * a.kv_heads * capacity * attention.d_head());
+  }
+  return bytes;
 }
 
 std::vector<KeyValueCache> Model::make_caches(std::size_t batch, std::size_t capacity,
                                               Arena& arena) const {
   std::vector<KeyValueCache> caches(decoder_->self_attentions());
-  for (KeyValueCache& c : caches) {
-    c.k = Heads(arena.take(floats).data(), batch, a.kv_heads, capacity, d_head);
-    c.v = Heads(arena.take(floats).data(), batch, a.kv_heads, capacity, d_head);
+  for (std::size_t layer = 0; layer < caches.size(); ++layer) {
+    const MultiHeadAttention& attention = decoder_->self_attention(layer);
+    KeyValueCache& c = caches[layer];
+    c.batch = batch;
+    c.capacity = capacity;
+    c.state = arena.take(attention.state_floats(batch));
+    c.clear();
+    if (!c.state.empty()) continue;
+    const std::size_t heads = attention.config().kv_heads;
+    const std::size_t floats = batch * heads * capacity * attention.d_head();
+    c.k = Heads(arena.take(floats).data(), batch, heads, capacity, attention.d_head());
+    c.v = Heads(arena.take(floats).data(), batch, heads, capacity, attention.d_head());
   }
   return caches;
 }
@@ -443,6 +461,7 @@ ModelCost Model::cost_by_part(const Batch& batch, bool training) const {
     parts.decoder["embedding"] = decoder_embedding_->cost(pass);
     decoder_->add_cost(pass, parts.decoder);
   }
+  CostTable& table = parts.head;
   const Pass out = output_pass(batch);
   if (head_->transforms()) table["head"] += head_->transform_cost(out);
   Cost& softmax = table["softmax layer"];
@@ -457,4 +476,3 @@ ModelCost Model::cost_by_part(const Batch& batch, bool training) const {
 }
 
 }  // namespace longspan
-  CostTable& table = parts.head;

@@ -56,6 +56,9 @@ class Model {
   // Weights and gradients; the weights are drawn from `seed`.
   void allocate(RandomKey seed);
 
+  // Before step `step` of training: mechanisms with random features draw them again when due.
+  void begin_step(std::uint64_t step);
+
   // Checks and books a training step of this shape (tokens may be empty) before there is any data.
   void prepare_training(const Batch& shape);
 
@@ -80,10 +83,10 @@ class Model {
   std::size_t training_bytes(const Batch& shape) const { return training_memory(shape).peak; }
   std::size_t inference_bytes(const Batch& shape) const;
   CostTable cost(const Batch& batch, bool training) const;
+  ModelCost cost_by_part(const Batch& batch, bool training) const;
 
   // The arena of the last step.
   const Arena& arena() const { return arena_; }
-  ModelCost cost_by_part(const Batch& batch, bool training) const;
 
  private:
   void check_shape(const Batch& batch) const;
@@ -102,10 +105,10 @@ class Model {
   std::size_t planned_inference(const Batch& shape, KeyValueCache* cache) const;
 
   ModelConfig config_;
+  ModelUse use_;
   std::unique_ptr<Parameters> parameters_;  // layers point into it
   std::optional<Embedding> encoder_embedding_;
   std::optional<Stack> encoder_;
-  ModelUse use_;
   std::optional<Embedding> decoder_embedding_;
   std::optional<Stack> decoder_;
   std::optional<Head> head_;

@@ -15,11 +15,13 @@ Stack::Stack(Parameters& parameters, const std::string& name, const StackConfig&
     : config_(config) {
   for (std::size_t i = 0; i < config.layers; ++i) {
     const std::string layer = name + "." + std::to_string(i);
-    add_residual(
-        std::make_unique<MultiHeadAttention>(parameters, layer + ".attention", config.attention),
-        parameters, layer + ".attention_norm");
+    MultiHeadAttentionConfig attention = config.attention;
+    attention.stack = name;
+    attention.layer = i;
+    add_residual(std::make_unique<MultiHeadAttention>(parameters, layer + ".attention", attention),
+                 parameters, layer + ".attention_norm");
     if (config.cross) {
-      MultiHeadAttentionConfig cross = config.attention;
+      MultiHeadAttentionConfig cross = attention;
       cross.cross = true;
       cross.causal = false;
       cross.rotary = nullptr;
@@ -44,12 +46,12 @@ void Stack::add_residual(std::unique_ptr<Branch> branch, Parameters& parameters,
       config_.wiring, width(), config_.dropout);
 }
 
-Pass Stack::pass_of(const Pass& pass, std::size_t i) {
-  Pass own = pass;
 ArenaPlan::Moment Stack::moment(std::string_view phase, std::size_t i) const {
   return {phase, residuals_[i].branch().meter_name(), i / (config_.cross ? 3 : 2)};
 }
 
+Pass Stack::pass_of(const Pass& pass, std::size_t i) {
+  Pass own = pass;
   own.key = derive(pass.key, i);
   return own;
 }
@@ -110,14 +112,14 @@ void Stack::plan_forward(const Pass& pass, ArenaPlan& plan) const {
     plan.take(row_bytes(pass));
   } else {
     for (std::size_t i = 0; i < residuals_.size(); ++i) {
+      plan.at(moment("forward", i));
       if (i == 0 || post_norm()) plan.take(row_bytes(pass));
       residuals_[i].plan_forward(pass, /*saves=*/true, plan);
-      plan.at(moment("forward", i));
     }
   }
+  plan.at({.phase = "forward", .layer = kFinalMeter});
   if (final_norm_ != nullptr) plan.take(final_norm_->saved_bytes(pass.rows()));
 }
-  plan.at({.phase = "forward", .layer = kFinalMeter});
 
 void Stack::backward(const Pass& pass, Tape& tape, Matrix g, Arena& arena) const {
   if (final_norm_ != nullptr) {
@@ -152,10 +154,10 @@ void Stack::backward(const Pass& pass, Tape& tape, Matrix g, Arena& arena) const
 
 void Stack::plan_backward(const Pass& pass, ArenaPlan& plan) const {
   const ArenaPlan::Frame frame(plan);
+  plan.at({.phase = "backward", .layer = kStreamsMeter});
   if (reversible()) plan.take(row_bytes(pass));
   for (std::size_t i = residuals_.size(); i-- > 0;) {
     plan.at(moment("backward", i));
-  plan.at({.phase = "backward", .layer = kStreamsMeter});
     if (reversible()) {
       residuals_[i].plan_undo(pass, plan);
     } else {

@@ -49,6 +49,10 @@ class Stack {
 
   Stack(Parameters& parameters, const std::string& name, const StackConfig& config);
 
+  // Before step `step` of training.
+  void begin_step(std::uint64_t step) {
+    for (Residual& r : residuals_) r.branch().begin_step(step);
+  }
   // Throws Error where a layer cannot do what the pass asks.
   void check(const Pass& pass) const {
     for (const Residual& r : residuals_) r.branch().check(pass);
@@ -67,6 +71,10 @@ class Stack {
   void add_cost(const Pass& pass, CostTable& table) const;
 
   std::size_t self_attentions() const { return config_.layers; }
+  const MultiHeadAttention& self_attention(std::size_t layer) const {
+    const std::size_t sublayers = config_.cross ? 3 : 2;
+    return static_cast<const MultiHeadAttention&>(residuals_[layer * sublayers].branch());
+  }
   const StackConfig& config() const { return config_; }
   const std::vector<Residual>& residuals() const { return residuals_; }
 
@@ -77,6 +85,7 @@ class Stack {
   bool reversible() const { return config_.wiring == Wiring::kReversible; }
   std::size_t width() const { return config_.attention.d_model; }
   std::size_t row_bytes(const Pass& pass) const { return Arena::bytes_for(pass.rows() * width()); }
+  ArenaPlan::Moment moment(std::string_view phase, std::size_t i) const;
   // The pass of sublayer i: its own stream of random numbers.
   static Pass pass_of(const Pass& pass, std::size_t i);
   void mean_of_streams(Matrix a, Matrix b, Matrix y) const;
@@ -85,7 +94,6 @@ class Stack {
   StackConfig config_;
   std::vector<Residual> residuals_;
   std::unique_ptr<Norm> final_norm_;  // null for post-norm, which ends in one
-  ArenaPlan::Moment moment(std::string_view phase, std::size_t i) const;
 };
 
 }  // namespace longspan

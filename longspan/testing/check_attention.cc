@@ -1,12 +1,12 @@
 #include "longspan/testing/check_attention.h"
 
-#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "longspan/attention/registry.h"
 #include "longspan/testing/for_each_target.h"
 
 namespace longspan::testing {
@@ -15,42 +15,7 @@ namespace {
 
 constexpr double kEpsilon = std::numeric_limits<float>::epsilon();
 
-std::vector<float> normals(std::size_t count, RandomKey key) {
-  std::vector<float> x(count);
-  for (std::size_t i = 0; i < count; ++i) x[i] = random_normal(key, i);
-  return x;
-}
-
 std::vector<double> widen(const std::vector<float>& x) { return {x.begin(), x.end()}; }
-
-std::size_t bias_planes(const AttentionCase& c) {
-  switch (c.bias) {
-    case BiasKind::kNone:
-      return 0;
-    case BiasKind::kOwn:
-      return c.batch * c.heads;
-    case BiasKind::kPerHead:
-      return c.heads;
-    case BiasKind::kPerSequence:
-      return c.batch;
-    case BiasKind::kShared:
-      return 1;
-  }
-  return 0;
-}
-
-template <class T>
-TableView<T> bias_view(const AttentionCase& c, T* data) {
-  if (c.bias == BiasKind::kNone) return {};
-  const std::size_t plane = c.m * c.n;
-  TableView<T> view;
-  view.data = data;
-  view.row_stride = c.n;
-  if (c.bias == BiasKind::kOwn || c.bias == BiasKind::kPerHead) view.head_stride = plane;
-  if (c.bias == BiasKind::kOwn) view.batch_stride = c.heads * plane;
-  if (c.bias == BiasKind::kPerSequence) view.batch_stride = plane;
-  return view;
-}
 
 // Sums of `terms` products round to about √terms·ε of their scale; softmax and its derivative chain
 // a handful of such sums.
@@ -65,131 +30,6 @@ void expect_close(const std::vector<double>& got, const std::vector<double>& wan
 }
 
 }  // namespace
-
-double relative_error(const std::vector<double>& a, const std::vector<double>& b) {
-  if (a.size() != b.size()) return std::numeric_limits<double>::infinity();
-  double error = 0.0;
-  double scale = 1.0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    const double difference = std::abs(a[i] - b[i]);
-    if (!(difference <= error)) error = difference;  // NaN stays
-    scale = std::max(scale, std::abs(b[i]));
-  }
-  return error / scale;
-}
-
-std::string AttentionCase::name() const {
-  std::string lengths;
-  for (const auto l : key_lengths) lengths += fmt::format(" {}", l);
-  return fmt::format("batch {} heads {}/{} m {} n {} d {} e {}{}{} bias {}{} dropout {}{}", batch,
-                     heads, kv_heads, m, n, d, e, causal ? " causal" : "",
-                     lengths.empty() ? "" : " lengths" + lengths, static_cast<int>(bias),
-                     visible ? " visible" : "", dropout, columns ? " columns" : "");
-}
-
-AttentionProblem::AttentionProblem(const AttentionCase& c_, std::uint64_t seed) : c(c_) {
-  const std::size_t queries = c.batch * c.heads * c.m;
-  const std::size_t keys = c.batch * c.kv_heads * c.n;
-  q = normals(queries * c.d, derive(seed, "q"));
-  k = normals(keys * c.d, derive(seed, "k"));
-  v = normals(keys * c.e, derive(seed, "v"));
-  dy = normals(queries * c.e, derive(seed, "dy"));
-  bias = normals(bias_planes(c) * c.m * c.n, derive(seed, "bias"));
-  if (!c.visible) return;
-  visible.resize(queries * c.n);
-  const RandomKey key = derive(seed, "visible");
-  for (std::size_t i = 0; i < visible.size(); ++i) {
-    const bool blind = i / c.n % 5 == 3;
-    visible[i] = !blind && random_uniform(key, i) < 0.6F ? 1 : 0;
-  }
-}
-
-AttentionShape AttentionProblem::shape() const {
-  AttentionShape s = shape_of(inputs());
-  s.bias_gradient = s.bias;
-  return s;
-}
-
-Heads AttentionProblem::heads(std::vector<float>& x, std::size_t heads_, std::size_t n,
-                              std::size_t width) const {
-  if (!c.columns) return {x.data(), c.batch, heads_, n, width};
-  return Heads::from_columns(Matrix(x.data(), c.batch * n, heads_ * width), c.batch, heads_);
-}
-ConstHeads AttentionProblem::heads(const std::vector<float>& x, std::size_t heads_, std::size_t n,
-                                   std::size_t width) const {
-  if (!c.columns) return {x.data(), c.batch, heads_, n, width};
-  return ConstHeads::from_columns(ConstMatrix(x.data(), c.batch * n, heads_ * width), c.batch,
-                                  heads_);
-}
-
-AttentionInputs AttentionProblem::inputs() const {
-  AttentionInputs in;
-  in.q = heads(q, c.heads, c.m, c.d);
-  in.k = heads(k, c.kv_heads, c.n, c.d);
-  in.v = heads(v, c.kv_heads, c.n, c.e);
-  in.mask.causal = c.causal;
-  in.mask.key_lengths = c.key_lengths;
-  in.mask.bias = bias_view<const float>(c, bias.data());
-  if (c.visible) in.mask.visible = {visible.data(), c.heads * c.m * c.n, c.m * c.n, c.n};
-  in.dropout = {c.dropout, 99};
-  return in;
-}
-
-std::vector<double> AttentionProblem::dense(ConstHeads x) {
-  std::vector<double> out;
-  out.reserve(x.batch * x.heads * x.n * x.d);
-  for (std::size_t plane = 0; plane < x.batch * x.heads; ++plane) {
-    const ConstMatrix head = x.head(plane / x.heads, plane % x.heads);
-    for (std::size_t i = 0; i < x.n; ++i) {
-      out.insert(out.end(), head.row_data(i), head.row_data(i) + x.d);
-    }
-  }
-  return out;
-}
-
-FullReference<double> AttentionProblem::reference() const {
-  const AttentionInputs in = inputs();
-  FullReference<double> r;
-  r.shape = shape();
-  r.mask = in.mask;
-  r.dropout = in.dropout;
-  r.q = dense(in.q);
-  r.k = dense(in.k);
-  r.v = dense(in.v);
-  r.bias = widen(bias);
-  return r;
-}
-
-void AttentionProblem::run(const Attention& attention, bool gradients) {
-  const AttentionInputs in = inputs();
-  const AttentionCost cost = attention.cost(shape());
-  constexpr float kGarbage = 77.0F;
-  y.assign(dy.size(), kGarbage);
-  saved.assign(gradients ? cost.saved : 0, kGarbage);
-  Meter meter;
-  const Meter::Use use(meter);
-  {
-    const Meter::Scope scope("attention", Phase::kForward);
-    Arena arena(cost.forward_scratch);
-    attention.forward(in, heads(y, c.heads, c.m, c.e), saved, arena);
-    forward_peak = arena.peak();
-  }
-  forward_work = meter.at("attention", Phase::kForward);
-  if (!gradients) return;
-  dq.assign(q.size(), kGarbage);
-  dk.assign(k.size(), kGarbage);
-  dv.assign(v.size(), kGarbage);
-  dbias.assign(bias.size(), 0.5F);
-  const AttentionGradients grad{heads(dq, c.heads, c.m, c.d), heads(dk, c.kv_heads, c.n, c.d),
-                                heads(dv, c.kv_heads, c.n, c.e), bias_view(c, dbias.data())};
-  const Meter::Scope scope("attention", Phase::kBackward);
-  Arena arena(cost.backward_scratch);
-  const auto& result = *this;
-  attention.backward(in, result.heads(y, c.heads, c.m, c.e), result.heads(dy, c.heads, c.m, c.e),
-                     saved, grad, arena);
-  backward_peak = arena.peak();
-  backward_work = meter.at("attention", Phase::kBackward);
-}
 
 std::vector<AttentionCase> cases_for(const Abilities& able) {
   std::vector<AttentionCase> cases = {
@@ -236,9 +76,11 @@ std::vector<AttentionCase> cases_for(const Abilities& able) {
   return all;
 }
 
-void check_exact(const Attention& attention, const AttentionCase& c) {
+void check_exact(std::string_view specification, const AttentionCase& c) {
   SCOPED_TRACE(c.name());
-  AttentionProblem p(c);
+  SitedAttention attention(specification, c);
+  const Needs needs = attention->needs();
+  AttentionProblem p(c, 1, needs);
   p.run(attention);
   const auto& r = p;
   const FullReference<double> reference = p.reference();
@@ -257,10 +99,12 @@ void check_exact(const Attention& attention, const AttentionCase& c) {
   expect_close(dbias, want.bias, terms + c.batch * c.heads, "dbias");
 }
 
-void check_cost(const Attention& attention, const AttentionCase& c) {
+void check_cost(std::string_view specification, const AttentionCase& c) {
   SCOPED_TRACE(c.name());
-  AttentionProblem p(c);
-  const AttentionCost cost = attention.cost(p.shape());
+  SitedAttention attention(specification, c);
+  const Needs needs = attention->needs();
+  AttentionProblem p(c, 1, needs);
+  const AttentionCost cost = attention->cost(p.shape());
   p.run(attention);
   EXPECT_EQ(p.forward_peak, cost.forward_scratch);
   EXPECT_EQ(p.backward_peak, cost.backward_scratch);
@@ -270,26 +114,33 @@ void check_cost(const Attention& attention, const AttentionCase& c) {
   EXPECT_TRUE(p.backward_work == cost.backward)
       << p.backward_work.maccs << " MACCs and " << p.backward_work.other_flops() << " other; "
       << cost.backward.maccs << " and " << cost.backward.other_flops() << " predicted";
+  EXPECT_TRUE(p.update_work == cost.update)
+      << p.update_work.maccs << " MACCs and " << p.update_work.other_flops() << " other; "
+      << cost.update.maccs << " and " << cost.update.other_flops() << " predicted";
   const std::vector<float> y = p.y;
   p.run(attention, false);
   EXPECT_EQ(p.forward_peak, cost.forward_scratch) << "without saving";
   EXPECT_EQ(p.y, y) << "without saving";
 }
 
-void check_threads(const Attention& attention, const AttentionCase& c) {
+void check_threads(std::string_view specification, const AttentionCase& c) {
   SCOPED_TRACE(c.name());
-  AttentionProblem first(c);
+  SitedAttention attention(specification, c);
+  const Needs needs = attention->needs();
+  AttentionProblem first(c, 1, needs);
   bool known = false;
   for_each_thread_count([&] {
-    AttentionProblem p(c);
-    const AttentionCost cost = attention.cost(p.shape());
+    AttentionProblem p(c, 1, needs);
+    const AttentionCost cost = attention->cost(p.shape());
     p.run(attention);
     if (!std::exchange(known, true)) first = p;
     EXPECT_EQ(p.y, first.y);
     EXPECT_EQ(p.dq, first.dq);
     EXPECT_EQ(p.dk, first.dk);
     EXPECT_EQ(p.dv, first.dv);
+    EXPECT_EQ(p.dx, first.dx);
     EXPECT_EQ(p.dbias, first.dbias);
+    EXPECT_EQ(p.parameter_gradients, first.parameter_gradients);
     EXPECT_TRUE(p.forward_work == cost.forward);
     EXPECT_TRUE(p.backward_work == cost.backward);
     EXPECT_EQ(p.forward_peak, cost.forward_scratch);
@@ -297,19 +148,24 @@ void check_threads(const Attention& attention, const AttentionCase& c) {
   });
 }
 
-void check_causal(const Attention& attention, const AttentionCase& c) {
+void check_causal(std::string_view specification, const AttentionCase& c) {
   if (!c.causal || c.m != c.n || c.columns) return;
   SCOPED_TRACE(c.name());
-  AttentionProblem before(c);
+  SitedAttention attention(specification, c);
+  const Needs needs = attention->needs();
+  AttentionProblem before(c, 1, needs);
   before.run(attention, false);
   for (const std::size_t t : {std::size_t{0}, c.n / 2, c.n - 1}) {
-    AttentionProblem after(c);
+    AttentionProblem after(c, 1, needs);
     for (std::size_t plane = 0; plane < c.batch * c.kv_heads; ++plane) {
       for (std::size_t x = 0; x < c.d; ++x) after.k[(plane * c.n + t) * c.d + x] += 3.0F;
       for (std::size_t x = 0; x < c.e; ++x) after.v[(plane * c.n + t) * c.e + x] -= 5.0F;
     }
     for (std::size_t plane = 0; plane < c.batch * c.heads; ++plane) {
       for (std::size_t x = 0; x < c.d; ++x) after.q[(plane * c.m + t) * c.d + x] += 2.0F;
+    }
+    for (std::size_t at = 0; at < after.x.size(); ++at) {
+      if (at / (c.heads * c.d) % c.n == t) after.x[at] += 1.0F;
     }
     after.run(attention, false);
     bool later = false;
@@ -325,33 +181,50 @@ void check_causal(const Attention& attention, const AttentionCase& c) {
   }
 }
 
-void check_padding(const Attention& attention, const AttentionCase& c) {
+void check_padding(std::string_view specification, const AttentionCase& c) {
   if (c.key_lengths.empty() || c.columns) return;
   SCOPED_TRACE(c.name());
-  AttentionProblem before(c);
-  AttentionProblem after(c);
-  for (std::size_t at = 0; at < after.k.size(); ++at) {
-    const std::size_t b = at / (c.kv_heads * c.n * c.d);
-    if (at / c.d % c.n >= static_cast<std::size_t>(c.key_lengths[b])) after.k[at] = 1e3F;
-  }
-  for (std::size_t at = 0; at < after.v.size(); ++at) {
-    const std::size_t b = at / (c.kv_heads * c.n * c.e);
-    if (at / c.e % c.n >= static_cast<std::size_t>(c.key_lengths[b])) after.v[at] = -1e3F;
-  }
+  SitedAttention attention(specification, c);
+  const Needs needs = attention->needs();
+  AttentionProblem before(c, 1, needs);
+  // A padded token is also a query where queries and keys are the same tokens; nobody asks for its
+  // output then.
+  const bool same_tokens = needs.shared_qk || needs.input;
+  auto overwrite = [&](std::vector<float>& tensor, std::size_t planes, std::size_t width,
+                       float to) {
+    for (std::size_t at = 0; at < tensor.size(); ++at) {
+      const std::size_t b = at / (planes * c.n * width);
+      if (at / width % c.n >= static_cast<std::size_t>(c.key_lengths[b])) tensor[at] = to;
+    }
+  };
+  if (same_tokens) overwrite(before.dy, c.heads, c.e, 0.0F);
+  AttentionProblem after = before;
+  if (needs.shared_qk) overwrite(after.q, c.heads, c.d, 1e3F);
+  overwrite(after.k, c.kv_heads, c.d, 1e3F);
+  overwrite(after.v, c.kv_heads, c.e, -1e3F);
+  overwrite(after.x, 1, c.heads * c.d, 1e3F);
   before.run(attention);
   after.run(attention);
+  if (same_tokens) {
+    overwrite(before.y, c.heads, c.e, 0.0F);
+    overwrite(after.y, c.heads, c.e, 0.0F);
+  }
   EXPECT_EQ(after.y, before.y);
   EXPECT_EQ(after.dq, before.dq);
   EXPECT_EQ(after.dk, before.dk);
   EXPECT_EQ(after.dv, before.dv);
+  EXPECT_EQ(after.dx, before.dx);
   EXPECT_EQ(after.dbias, before.dbias);
+  EXPECT_EQ(after.parameter_gradients, before.parameter_gradients);
 }
 
-void check_batch(const Attention& attention, const AttentionCase& c) {
+void check_batch(std::string_view specification, const AttentionCase& c) {
   if (c.batch < 2 || c.columns) return;
   SCOPED_TRACE(c.name());
-  AttentionProblem before(c);
-  AttentionProblem after(c);
+  SitedAttention attention(specification, c);
+  const Needs needs = attention->needs();
+  AttentionProblem before(c, 1, needs);
+  AttentionProblem after(c, 1, needs);
   const std::size_t share = after.q.size() / c.batch;
   for (std::size_t at = 0; at < share; ++at) after.q[at] += 1.0F;
   for (std::size_t at = 0; at < after.k.size() / c.batch; ++at) after.k[at] -= 1.0F;
@@ -361,13 +234,15 @@ void check_batch(const Attention& attention, const AttentionCase& c) {
   EXPECT_TRUE(std::equal(after.y.begin() + first, after.y.end(), before.y.begin() + first));
 }
 
-void check_layout(const Attention& attention, const AttentionCase& c) {
+void check_layout(std::string_view specification, const AttentionCase& c) {
   if (!c.columns) return;
   SCOPED_TRACE(c.name());
+  SitedAttention attention(specification, c);
+  const Needs needs = attention->needs();
   AttentionCase dense_case = c;
   dense_case.columns = false;
-  AttentionProblem in_columns(c);
-  AttentionProblem in_planes(dense_case);
+  AttentionProblem in_columns(c, 1, needs);
+  AttentionProblem in_planes(dense_case, 1, needs);
   auto narrow = [](const std::vector<double>& x) { return std::vector<float>(x.begin(), x.end()); };
   const AttentionInputs in = in_columns.inputs();
   in_planes.q = narrow(AttentionProblem::dense(in.q));
@@ -380,9 +255,10 @@ void check_layout(const Attention& attention, const AttentionCase& c) {
                c.n + c.d, "y");
 }
 
-void check_attention(const Attention& attention) {
-  for (const AttentionCase& c : cases_for(attention.abilities())) {
-    if (attention.abilities().exact) check_exact(attention, c);
+void check_attention(std::string_view attention) {
+  const Abilities abilities = make_attention(attention)->abilities();
+  for (const AttentionCase& c : cases_for(abilities)) {
+    if (abilities.exact) check_exact(attention, c);
     check_cost(attention, c);
     check_threads(attention, c);
     check_causal(attention, c);

@@ -1,0 +1,97 @@
+#include "tests/golden_attention.h"
+
+#include <algorithm>
+
+#include "longspan/base/error.h"
+
+namespace longspan::golden {
+
+Heads heads_of(std::vector<float>& data, const Shape& shape) {
+  require(shape.size() == 4, "[golden] a tensor of shape {}; need [batch, heads, n, d]",
+          to_string(shape));
+  return {data.data(), shape[0], shape[1], shape[2], shape[3]};
+}
+
+AttentionCase::AttentionCase(const Case& golden)
+    : q(golden.file().floats("q")),
+      k(golden.file().floats("k")),
+      v(golden.file().floats("v")),
+      upstream(golden.file().floats("upstream")),
+      key_lengths(golden.integers("key_lengths")),
+      shape_q(golden.file().at("q").shape),
+      shape_k(golden.file().at("k").shape),
+      shape_v(golden.file().at("v").shape),
+      shape_out(golden.file().at("upstream").shape) {
+  in.q = heads_of(q, shape_q);
+  in.k = heads_of(k, shape_k);
+  in.v = heads_of(v, shape_v);
+  in.mask.causal = golden.config().value("causal", false);
+  in.mask.key_lengths = key_lengths;
+}
+
+void run_attention(const Case& golden, const Attention& attention, Comparison& comparison) {
+  AttentionCase c(golden);
+  const AttentionCost cost = attention.cost(shape_of(c.in));
+  Arena arena(std::max(cost.forward_scratch, cost.backward_scratch));
+  std::vector<float> saved(cost.saved);
+  std::vector<float> out(c.upstream.size());
+  const Heads y = heads_of(out, c.shape_out);
+  attention.forward(c.in, y, {}, arena);
+  comparison.output("out64", out);
+  attention.forward(c.in, y, saved, arena);
+  comparison.output("out64", out);
+
+  std::vector<float> dq(c.q.size());
+  std::vector<float> dk(c.k.size());
+  std::vector<float> dv(c.v.size());
+  std::vector<float> signals(cost.signals);
+  attention.backward(
+      c.in, y, heads_of(c.upstream, c.shape_out), saved,
+      {.q = heads_of(dq, c.shape_q), .k = heads_of(dk, c.shape_k), .v = heads_of(dv, c.shape_v)},
+      signals, arena);
+  comparison.gradient("grad.q", dq);
+  comparison.gradient("grad.k", dk);
+  comparison.gradient("grad.v", dv);
+}
+
+void run_layer(const Case& golden, const MultiHeadAttentionConfig& config,
+               std::span<const LayerWeight> weights, Comparison& comparison) {
+  const SafetensorsFile& file = golden.file();
+  const Shape shape = file.at("x").shape;
+  require(shape.size() == 3, "[golden] x is {}; need [batch, n, width]", to_string(shape));
+  Parameters parameters;
+  const MultiHeadAttention layer(parameters, "layer", config);
+  parameters.allocate();
+  for (const LayerWeight& w : weights) {
+    const Parameter& p = *parameters.find(w.ours);
+    file.read_into("w." + std::string(w.theirs), p.shape(), p.value);
+  }
+  const std::vector<std::int32_t> lengths = golden.integers("key_lengths");
+  Pass pass;
+  pass.batch = shape[0];
+  pass.length = shape[1];
+  pass.lengths = lengths;
+  pass.training = true;
+  const Footprint f = layer.footprint(pass);
+  Arena arena(f.saved + std::max({f.forward_scratch, f.inference_scratch, f.backward_scratch}));
+  std::vector<float> x = file.floats("x");
+  std::vector<float> dy = file.floats("upstream");
+  std::vector<float> y(x.size());
+  std::vector<float> dx(x.size());
+  const auto rows = [&](std::vector<float>& data) {
+    return Matrix(data.data(), pass.rows(), shape[2]);
+  };
+  layer.forward(pass, rows(x), rows(y), nullptr, arena);
+  comparison.output("out64", y);
+  const BranchSaved saved = layer.save(pass, arena);
+  layer.forward(pass, rows(x), rows(y), &saved, arena);
+  comparison.output("out64", y);
+  const BranchSignals signals = layer.backward(pass, saved, rows(dy), rows(dx), arena);
+  layer.accumulate(pass, rows(x), saved, rows(dy), signals);
+  comparison.gradient("grad.x", dx);
+  for (const LayerWeight& w : weights) {
+    comparison.gradient("grad.w." + std::string(w.theirs), parameters.find(w.ours)->gradient);
+  }
+}
+
+}  // namespace longspan::golden

@@ -1,0 +1,45 @@
+// Running one attention mechanism, or one layer around it, on a golden case.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "longspan/attention/attention.h"
+#include "longspan/layers/multi_head_attention.h"
+#include "tests/golden_case.h"
+
+namespace longspan::golden {
+
+Heads heads_of(std::vector<float>& data, const Shape& shape);
+
+// q, k, v → out, and the gradients of Σ out⊙upstream.
+struct AttentionCase {
+  std::vector<float> q;
+  std::vector<float> k;
+  std::vector<float> v;
+  std::vector<float> upstream;
+  std::vector<std::int32_t> key_lengths;
+  AttentionInputs in;
+  Shape shape_q;
+  Shape shape_k;
+  Shape shape_v;
+  Shape shape_out;
+
+  explicit AttentionCase(const Case& golden);
+};
+
+// Compares out64, grad.q, grad.k and grad.v. The mechanism is declared, its parameters are set.
+void run_attention(const Case& golden, const Attention& attention, Comparison& comparison);
+
+// A layer's weight: the reference's name, without "w.", and ours, the layer being called "layer".
+struct LayerWeight {
+  std::string_view theirs;
+  std::string_view ours;
+};
+
+// Compares out64, grad.x and the gradients of the weights, which are read from the case.
+void run_layer(const Case& golden, const MultiHeadAttentionConfig& config,
+               std::span<const LayerWeight> weights, Comparison& comparison);
+
+}  // namespace longspan::golden
