@@ -1,0 +1,368 @@
+// Feature maps on a block of tokens: tokens in the lanes, a row of kFeaturePitch floats per
+// feature. Exponentials are in base 2: x' carries log₂e.
+
+#if defined(LONGSPAN_KERNELS_FEATURE_MAP_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef LONGSPAN_KERNELS_FEATURE_MAP_INL_H_
+#undef LONGSPAN_KERNELS_FEATURE_MAP_INL_H_
+#else
+#define LONGSPAN_KERNELS_FEATURE_MAP_INL_H_
+#endif
+
+#include <algorithm>
+#include <limits>
+
+#include "longspan/kernels/feature_attention.h"
+#include "longspan/kernels/tile_gemm-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace longspan::HWY_NAMESPACE {
+
+inline constexpr std::size_t kFeaturePitch = tile_pitch(kFeatureBlock);
+inline constexpr float kLog2OfE = 1.44269504F;
+// A feature of a key may exceed all earlier ones by 2^kMostRise; beyond it saturates, so that sums
+// over a block of keys stay finite.
+inline constexpr float kMostRise = 100.0F;
+
+// What a worker needs for one block of tokens.
+struct FeatureScratch {
+  float* key_x;    // [d][pitch]: x' of the keys
+  float* query_x;  // [d][pitch]: x' of the queries
+  float* turn;     // [padded d][pitch], for the Hadamard product
+  float* keys;     // [M][pitch]: φ of the keys
+  float* query;    // [M][pitch]: φ of the queries
+  float* pairs;    // [block][pitch]
+  float* out;      // [max(d, e)][pitch]
+  float* value;    // [block][tile_pitch(e)]
+  float* lines;    // 6 × [pitch]
+  float* rise;     // [M]
+  float* weights;  // [M]: Σ of φ over the keys
+  // Backward only.
+  float* slope;      // [M][pitch]: ∂L/∂φ of the queries
+  float* key_slope;  // [M][pitch]: ∂L/∂φ of the keys
+  float* value_t;    // [e][pitch]
+  float* signal_t;   // [e][pitch]
+  float* dvalue_t;   // [e][pitch]
+  float* signal;     // [block][tile_pitch(e)]
+};
+
+inline FeatureScratch divide_features(const FeatureSizes& z, float* memory) {
+  auto take = [&memory](std::size_t rows, std::size_t pitch) {
+    float* at = memory;
+    memory += rows * pitch;
+    return at;
+  };
+  const std::size_t wide = tile_width(z.features);
+  FeatureScratch s;
+  s.key_x = take(z.d, kFeaturePitch);
+  s.query_x = take(z.d, kFeaturePitch);
+  s.turn = take(FeatureProjection::padded(z.d), kFeaturePitch);
+  s.keys = take(z.features, kFeaturePitch);
+  s.query = take(z.features, kFeaturePitch);
+  s.pairs = take(kFeatureBlock, kFeaturePitch);
+  s.out = take(std::max(z.d, z.e), kFeaturePitch);
+  s.value = take(kFeatureBlock, tile_pitch(z.e));
+  s.lines = take(6, kFeaturePitch);
+  s.rise = take(1, wide);
+  s.weights = take(1, wide);
+  s.slope = take(z.features, kFeaturePitch);
+  s.key_slope = take(z.features, kFeaturePitch);
+  s.value_t = take(z.e, kFeaturePitch);
+  s.signal_t = take(z.e, kFeaturePitch);
+  s.dvalue_t = take(z.e, kFeaturePitch);
+  s.signal = take(kFeatureBlock, tile_pitch(z.e));
+  return s;
+}
+
+// C = start + A·B in blocks whose operands stay in the first cache.
+inline void product(Left a, Right b, std::size_t rows, std::size_t depth, std::size_t width,
+                    Out out) {
+  constexpr std::size_t kRows = 36;
+  constexpr std::size_t kDepth = 128;
+  const std::size_t down = a.columns ? 1 : a.stride;
+  const std::size_t along = a.columns ? a.stride : 1;
+  for (std::size_t p = 0; p < depth; p += kDepth) {
+    for (std::size_t i = 0; i < rows; i += kRows) {
+      const Left block{a.data + i * down + p * along, a.stride, a.columns};
+      const Out to{out.data + i * out.stride, out.stride, p == 0 ? out.start : Start::kAdd,
+                   out.factor};
+      tile_gemm(block, {b.data + p * b.stride, b.stride}, std::min(kRows, rows - i),
+                std::min(kDepth, depth - p), width, to);
+    }
+  }
+}
+
+// f(row, at) for every vector of a [rows][pitch] block, `width` a multiple of kTileUnit.
+template <class F>
+HWY_INLINE void for_rows(float* block, std::size_t rows, std::size_t width, const F& f) {
+  for (std::size_t r = 0; r < rows; ++r) {
+    float* row = block + r * kFeaturePitch;
+    for (std::size_t c = 0; c < width; c += kVectorLanes) f(r, c, row + c);
+  }
+}
+
+HWY_INLINE VF load_lanes(const float* p) { return hn::LoadU(DF(), p); }
+HWY_INLINE void store_lanes(VF v, float* p) { hn::StoreU(v, DF(), p); }
+
+// Lanes that no token occupies.
+inline void fill_tail(float* block, std::size_t rows, std::size_t count, float value) {
+  const std::size_t width = tile_width(count);
+  for (std::size_t r = 0; r < rows && count < width; ++r) {
+    std::fill(block + r * kFeaturePitch + count, block + r * kFeaturePitch + width, value);
+  }
+}
+
+// to[c][i] = scale·x[i][c].
+inline void pack_tokens(ConstMatrix x, float scale, float* to) {
+  transpose<false>(x.data, x.stride, x.rows, x.cols, scale, to, kFeaturePitch);
+  fill_tail(to, x.cols, x.rows, 0.0F);
+}
+
+// Rows of x, dense and padded to whole vectors.
+inline void copy_tokens(ConstMatrix x, float* to) {
+  const std::size_t pitch = tile_pitch(x.cols);
+  for (std::size_t i = 0; i < x.rows; ++i) {
+    std::copy_n(x.row_data(i), x.cols, to + i * pitch);
+    std::fill(to + i * pitch + x.cols, to + i * pitch + tile_width(x.cols), 0.0F);
+  }
+}
+
+// t = H·diag(factor)·t for the p rows of t, p a power of two; no factor = 1. Four rows at a time,
+// two stages of the fast transform in registers.
+inline void hadamard(float* t, std::size_t p, std::size_t width, const float* factor) {
+  const DF d;
+  if (factor != nullptr) {
+    for_rows(t, p, width, [&](std::size_t r, std::size_t, float* at) HWY_ATTR {
+      store_lanes(hn::Mul(load_lanes(at), hn::Set(d, factor[r])), at);
+    });
+  }
+  std::size_t step = 1;
+  if (std::bit_width(p) % 2 == 0) {  // an odd number of stages
+    for (std::size_t r = 0; r < p; r += 2) {
+      for (std::size_t c = 0; c < width; c += kVectorLanes) {
+        float* a = t + r * kFeaturePitch + c;
+        float* b = a + kFeaturePitch;
+        const VF x = load_lanes(a);
+        const VF y = load_lanes(b);
+        store_lanes(hn::Add(x, y), a);
+        store_lanes(hn::Sub(x, y), b);
+      }
+    }
+    step = 2;
+  }
+  for (; step < p; step *= 4) {
+    for (std::size_t r = 0; r < p; r = (r + 1) % step == 0 ? r + 1 + 3 * step : r + 1) {
+      for (std::size_t c = 0; c < width; c += kVectorLanes) {
+        float* a = t + r * kFeaturePitch + c;
+        const std::size_t next = step * kFeaturePitch;
+        const VF x0 = load_lanes(a);
+        const VF x1 = load_lanes(a + next);
+        const VF x2 = load_lanes(a + 2 * next);
+        const VF x3 = load_lanes(a + 3 * next);
+        const VF s0 = hn::Add(x0, x1);
+        const VF d0 = hn::Sub(x0, x1);
+        const VF s1 = hn::Add(x2, x3);
+        const VF d1 = hn::Sub(x2, x3);
+        store_lanes(hn::Add(s0, s1), a);
+        store_lanes(hn::Add(d0, d1), a + next);
+        store_lanes(hn::Sub(s0, s1), a + 2 * next);
+        store_lanes(hn::Sub(d0, d1), a + 3 * next);
+      }
+    }
+  }
+}
+
+// u = Ω·x' by fast transforms.
+inline void project_hadamard(const FeatureProjection& omega, std::size_t d, std::size_t width,
+                             const FeatureScratch& s, const float* x, float* u) {
+  const DF df;
+  const std::size_t p = FeatureProjection::padded(d);
+  for (std::size_t first = 0; first < omega.rows; first += p) {
+    const float* signs = omega.signs + first * 3;
+    for_rows(s.turn, p, width, [&](std::size_t r, std::size_t c, float* at) HWY_ATTR {
+      store_lanes(r < d ? load_lanes(x + r * kFeaturePitch + c) : hn::Zero(df), at);
+    });
+    for (std::size_t k = 0; k < 3; ++k) hadamard(s.turn, p, width, signs + k * p);
+    const std::size_t rows = std::min(p, omega.rows - first);
+    for_rows(u + first * kFeaturePitch, rows, width,
+             [&](std::size_t r, std::size_t c, float* at) HWY_ATTR {
+               const VF norm = hn::Set(df, omega.norms[first + r]);
+               store_lanes(hn::Mul(load_lanes(s.turn + r * kFeaturePitch + c), norm), at);
+             });
+  }
+}
+
+// to = Ωᵀ·du: the transposed product, D₁·H·D₂·H·D₃·H·diag(norm), summed over blocks.
+inline void unproject_hadamard(const FeatureProjection& omega, std::size_t d, std::size_t width,
+                               const FeatureScratch& s, const float* du, float* to) {
+  const DF df;
+  const std::size_t p = FeatureProjection::padded(d);
+  for (std::size_t first = 0; first < omega.rows; first += p) {
+    const float* signs = omega.signs + first * 3;
+    for_rows(s.turn, p, width, [&](std::size_t r, std::size_t c, float* at) HWY_ATTR {
+      const bool real = first + r < omega.rows;
+      store_lanes(real ? hn::Mul(load_lanes(du + (first + r) * kFeaturePitch + c),
+                                 hn::Set(df, omega.norms[first + r]))
+                       : hn::Zero(df),
+                  at);
+    });
+    hadamard(s.turn, p, width, nullptr);
+    hadamard(s.turn, p, width, signs + 2 * p);
+    hadamard(s.turn, p, width, signs + p);
+    for_rows(to, d, width, [&](std::size_t r, std::size_t c, float* at) HWY_ATTR {
+      const VF old = first == 0 ? hn::Zero(df) : load_lanes(at);
+      store_lanes(
+          hn::MulAdd(load_lanes(s.turn + r * kFeaturePitch + c), hn::Set(df, signs[r]), old), at);
+    });
+  }
+}
+
+HWY_INLINE bool is_exponential(const FeatureMap& map) {
+  return map.kind == FeatureKind::kExp || map.kind == FeatureKind::kShifted;
+}
+
+// u of a block of tokens, exponentials in base 2; `turned` becomes x' if there is a projection.
+inline void project(const FeatureMap& map, ConstMatrix x, const FeatureScratch& s, float* turned,
+                    float* u) {
+  const float scale = map.scale * (is_exponential(map) ? kLog2OfE : 1.0F);
+  const std::size_t width = tile_width(x.rows);
+  const FeatureProjection& omega = map.projection;
+  if (omega.rows == 0) {
+    pack_tokens(x, scale, u);
+    return;
+  }
+  pack_tokens(x, scale, turned);
+  if (omega.hadamard) {
+    project_hadamard(omega, x.cols, width, s, turned, u);
+  } else {
+    product({omega.dense.data, omega.dense.stride}, {turned, kFeaturePitch}, omega.rows, x.cols,
+            width, {u, kFeaturePitch});
+  }
+  if (!map.mirrored) return;
+  for_rows(u, omega.rows, width, [&](std::size_t r, std::size_t c, float* at) HWY_ATTR {
+    store_lanes(hn::Neg(load_lanes(at)), u + (omega.rows + r) * kFeaturePitch + c);
+  });
+}
+
+// ‖x'‖²/2 in base 2, of x' that carries log₂e.
+inline void half_norms(const float* turned, std::size_t d, std::size_t width, float* norm) {
+  const DF df;
+  const VF half = hn::Set(df, 0.5F / kLog2OfE);
+  for (std::size_t c = 0; c < width; c += kVectorLanes) {
+    VF sum = hn::Zero(df);
+    for (std::size_t r = 0; r < d; ++r) {
+      const VF x = load_lanes(turned + r * kFeaturePitch + c);
+      sum = hn::MulAdd(x, x, sum);
+    }
+    store_lanes(hn::Mul(sum, half), norm + c);
+  }
+}
+
+// The largest of each lane over the rows of u.
+inline void lane_maxima(const float* u, std::size_t rows, std::size_t width, float* most) {
+  for (std::size_t c = 0; c < width; c += kVectorLanes) {
+    VF top = hn::Set(DF(), std::numeric_limits<float>::lowest());
+    for (std::size_t r = 0; r < rows; ++r)
+      top = hn::Max(top, load_lanes(u + r * kFeaturePitch + c));
+    store_lanes(top, most + c);
+  }
+}
+
+// φ of plain kinds in place; kShifted subtracts `minus` from each lane first.
+inline void apply_plain(const FeatureMap& map, std::size_t features, std::size_t count,
+                        const float* minus, float* u) {
+  const DF d;
+  const VF epsilon = hn::Set(d, map.epsilon);
+  const VF one = hn::Set(d, 1.0F);
+  const VF log2e = hn::Set(d, kLog2OfE);
+  const std::size_t width = tile_width(count);
+  switch (map.kind) {
+    case FeatureKind::kElu:
+      for_rows(u, features, width, [&](std::size_t, std::size_t, float* at) HWY_ATTR {
+        const VF x = load_lanes(at);
+        const VF low = exp2_nonpositive(d, hn::Mul(hn::Min(x, hn::Zero(d)), log2e));
+        store_lanes(hn::IfThenElse(hn::Gt(x, hn::Zero(d)), hn::Add(x, one), low), at);
+      });
+      break;
+    case FeatureKind::kRelu:
+      for_rows(u, features, width, [&](std::size_t, std::size_t, float* at) HWY_ATTR {
+        store_lanes(hn::Add(hn::Max(load_lanes(at), hn::Zero(d)), epsilon), at);
+      });
+      break;
+    default:
+      for_rows(u, features, width, [&](std::size_t, std::size_t c, float* at) HWY_ATTR {
+        const VF x = hn::Sub(load_lanes(at), load_lanes(minus + c));
+        store_lanes(hn::Add(exp2_nonpositive(d, x), epsilon), at);
+      });
+  }
+  fill_tail(u, features, count, 0.0F);
+}
+
+// slope = ∂L/∂u (natural units) from slope = ∂L/∂φ·inverse and φ itself. For kExp φ is relative to
+// whatever slope was computed with.
+inline void differentiate(const FeatureMap& map, std::size_t features, std::size_t width,
+                          const float* phi, float* slope) {
+  const DF d;
+  const VF one = hn::Set(d, 1.0F);
+  const VF epsilon = hn::Set(d, map.epsilon);
+  const FeatureKind kind = map.kind;
+  for_rows(slope, features, width, [&](std::size_t r, std::size_t c, float* at) HWY_ATTR {
+    const VF f = load_lanes(phi + r * kFeaturePitch + c);
+    const VF g = load_lanes(at);
+    if (kind == FeatureKind::kElu) {  // φ' = 1 where φ > 1, φ elsewhere
+      store_lanes(hn::Mul(g, hn::Min(f, one)), at);
+    } else if (kind == FeatureKind::kRelu) {
+      store_lanes(hn::IfThenElseZero(hn::Gt(f, epsilon), g), at);
+    } else if (kind == FeatureKind::kShifted) {
+      store_lanes(hn::Mul(g, hn::Sub(f, epsilon)), at);
+    } else {
+      store_lanes(hn::Mul(g, f), at);
+    }
+  });
+}
+
+// dx = scale·(Ωᵀ·du − (Σ du)·x'), the second term if x' is given; du is overwritten when mirrored.
+inline void unproject(const FeatureMap& map, const FeatureScratch& s, const float* turned,
+                      float* du, Matrix dx) {
+  const DF d;
+  const std::size_t width = tile_width(dx.rows);
+  const FeatureProjection& omega = map.projection;
+  if (omega.rows == 0) {
+    transpose<false>(du, kFeaturePitch, dx.cols, dx.rows, map.scale, dx.data, dx.stride);
+    return;
+  }
+  float* total = s.lines;
+  if (turned != nullptr) {
+    for (std::size_t c = 0; c < width; c += kVectorLanes) {
+      VF sum = hn::Zero(d);
+      const std::size_t features = map.mirrored ? 2 * omega.rows : omega.rows;
+      for (std::size_t r = 0; r < features; ++r) {
+        sum = hn::Add(sum, load_lanes(du + r * kFeaturePitch + c));
+      }
+      store_lanes(hn::Mul(sum, hn::Set(d, -1.0F / kLog2OfE)), total + c);
+    }
+  }
+  if (map.mirrored) {
+    for_rows(du, omega.rows, width, [&](std::size_t r, std::size_t c, float* at) HWY_ATTR {
+      const VF other = load_lanes(du + (omega.rows + r) * kFeaturePitch + c);
+      store_lanes(hn::Sub(load_lanes(at), other), at);
+    });
+  }
+  if (omega.hadamard) {
+    unproject_hadamard(omega, dx.cols, width, s, du, s.out);
+  } else {
+    product({omega.dense.data, omega.dense.stride, true}, {du, kFeaturePitch}, dx.cols, omega.rows,
+            width, {s.out, kFeaturePitch});
+  }
+  if (turned != nullptr) {
+    for_rows(s.out, dx.cols, width, [&](std::size_t r, std::size_t c, float* at) HWY_ATTR {
+      const VF x = load_lanes(turned + r * kFeaturePitch + c);
+      store_lanes(hn::MulAdd(x, load_lanes(total + c), load_lanes(at)), at);
+    });
+  }
+  transpose<false>(s.out, kFeaturePitch, dx.cols, dx.rows, map.scale, dx.data, dx.stride);
+}
+
+}  // namespace longspan::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // LONGSPAN_KERNELS_FEATURE_MAP_INL_H_
