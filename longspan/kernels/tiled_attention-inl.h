@@ -1,4 +1,4 @@
-// What the forward and backward tiles share: packing, masks and dropout. Scores are kept as
+// What the tiles share: packing, masks, the online softmax and dropout. Scores are kept as
 // Sᵀ[key][query] with kPitch floats between keys.
 
 #if defined(LONGSPAN_KERNELS_TILED_ATTENTION_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -11,6 +11,7 @@
 #include <hwy/cache_control.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -62,6 +63,19 @@ inline void pack_queries(ConstMatrix x, float scale, float* to) {
   for (std::size_t c = 0; c < x.cols && x.rows < width; ++c) {
     std::fill(to + c * kPitch + x.rows, to + c * kPitch + width, 0.0F);
   }
+}
+
+// Rows of x as the right factor: x itself if whole vectors fit its rows, else a copy padded by
+// zeros.
+inline Right right_rows(ConstMatrix x, std::size_t first, std::size_t count, float* copy) {
+  if (x.stride == x.cols && x.cols % kTileUnit == 0) return {x.row_data(first), x.stride};
+  const std::size_t stride = tile_pitch(x.cols);
+  for (std::size_t i = 0; i < count; ++i) {
+    float* row = copy + i * stride;
+    std::memcpy(row, x.row_data(first + i), x.cols * sizeof(float));
+    std::fill(row + x.cols, row + tile_width(x.cols), 0.0F);
+  }
+  return {copy, stride};
 }
 
 // How many of the tile's keys query lane `i` sees.
@@ -132,6 +146,84 @@ template <int kVectors>
 HWY_INLINE std::size_t group_keys(const TiledHead& head, const Tile& t, std::size_t column) {
   const std::size_t last = std::min(column + kVectors * kVectorLanes, t.lanes);
   return last <= column ? 0 : seen(head, t, last - 1);
+}
+
+// The running state of one block of queries, queries in the lanes.
+struct QueryState {
+  float* q;    // [d][kPitch], scaled by s·log₂e
+  float* o;    // [e][kPitch]
+  float* max;  // m
+  float* sum;  // ℓ
+};
+
+inline void begin_state(ConstMatrix q, float scale, std::size_t e, const QueryState& state) {
+  pack_queries(q, scale * kLog2E, state.q);
+  std::fill(state.o, state.o + e * kPitch, 0.0F);
+  std::fill(state.max, state.max + kPitch, std::numeric_limits<float>::lowest());
+  std::fill(state.sum, state.sum + kPitch, 0.0F);
+}
+
+// y = O/ℓ and L = m + log₂ ℓ of the queries that y's rows belong to; rows that saw nothing become
+// zeros with L = ∞, so that P = 0. `lse` may be null.
+inline void finish_state(const QueryState& state, Matrix y, float* lse) {
+  float* inverse = state.max;
+  for (std::size_t lane = 0; lane < y.rows; ++lane) {
+    const float sum = state.sum[lane];
+    const bool empty = sum == 0.0F;
+    const float level =
+        empty ? std::numeric_limits<float>::infinity() : state.max[lane] + std::log2(sum);
+    if (lse != nullptr) lse[lane] = level;
+    inverse[lane] = empty ? 0.0F : 1.0F / sum;
+  }
+  const DF d;
+  for (std::size_t c = 0; c < y.cols; ++c) {
+    float* o = state.o + c * kPitch;
+    for (std::size_t lane = 0; lane < y.rows; lane += kVectorLanes) {
+      hn::StoreU(hn::Mul(hn::LoadU(d, o + lane), hn::LoadU(d, inverse + lane)), d, o + lane);
+    }
+  }
+  transpose<false>(state.o, kPitch, y.cols, y.rows, 1.0F, y.data, y.stride);
+}
+
+// m, ℓ and c of one vector of queries; S becomes P.
+HWY_INLINE void online_softmax(float* HWY_RESTRICT s, std::size_t rows, float* HWY_RESTRICT max,
+                               float* HWY_RESTRICT sum, float* HWY_RESTRICT factor) {
+  const DF d;
+  const VF before = hn::LoadU(d, max);
+  VF top = before;
+  for (std::size_t j = 0; j < rows; ++j) top = hn::Max(top, hn::LoadU(d, s + j * kPitch));
+  const VF c = exp2_nonpositive(d, hn::Sub(before, top));
+  VF total = hn::Mul(hn::LoadU(d, sum), c);
+  for (std::size_t j = 0; j < rows; ++j) {
+    const VF p = exp2_nonpositive(d, hn::Sub(hn::LoadU(d, s + j * kPitch), top));
+    total = hn::Add(total, p);
+    hn::StoreU(p, d, s + j * kPitch);
+  }
+  hn::StoreU(top, d, max);
+  hn::StoreU(total, d, sum);
+  hn::StoreU(c, d, factor);
+}
+
+// S and dP of one vector of queries become P (after dropout) and dS.
+HWY_INLINE void score_gradient(float* HWY_RESTRICT p, float* HWY_RESTRICT ds, std::size_t rows,
+                               const float* HWY_RESTRICT lse, const float* HWY_RESTRICT delta) {
+  const DF d;
+  const VF top = hn::LoadU(d, lse);
+  const VF center = hn::LoadU(d, delta);
+  for (std::size_t j = 0; j < rows * kPitch; j += kPitch) {
+    const VF weight = exp2_nonpositive(d, hn::Sub(hn::LoadU(d, p + j), top));
+    hn::StoreU(weight, d, p + j);
+    hn::StoreU(hn::Mul(weight, hn::Sub(hn::LoadU(d, ds + j), center)), d, ds + j);
+  }
+}
+
+// The same for one vector whose weights were multiplied by the dropout factors f.
+HWY_INLINE void dropped_gradient(float* p, float* ds, VF f, const float* lse, const float* delta) {
+  const DF d;
+  const VF weight = exp2_nonpositive(d, hn::Sub(hn::LoadU(d, p), hn::LoadU(d, lse)));
+  const VF dp = hn::Mul(hn::LoadU(d, ds), f);
+  hn::StoreU(hn::Mul(weight, f), d, p);
+  hn::StoreU(hn::Mul(weight, hn::Sub(dp, hn::LoadU(d, delta))), d, ds);
 }
 
 using DU = hn::RebindToUnsigned<DF>;

@@ -44,19 +44,6 @@ HWY_BEFORE_NAMESPACE();
 namespace longspan::HWY_NAMESPACE {
 namespace {
 
-// Rows of x as the right factor: x itself if whole vectors fit its rows, else a copy padded by
-// zeros.
-Right right_rows(ConstMatrix x, std::size_t first, std::size_t count, float* copy) {
-  if (x.stride == x.cols && x.cols % kTileUnit == 0) return {x.row_data(first), x.stride};
-  const std::size_t stride = tile_pitch(x.cols);
-  for (std::size_t i = 0; i < count; ++i) {
-    float* row = copy + i * stride;
-    std::memcpy(row, x.row_data(first + i), x.cols * sizeof(float));
-    std::fill(row + x.cols, row + tile_width(x.cols), 0.0F);
-  }
-  return {copy, stride};
-}
-
 // A block of queries, packed for a pass over the keys.
 struct QueryBlock {
   Right q, dy;  // [query][d], [query][e]
@@ -67,30 +54,12 @@ struct KeyBlock {
   float *dk, *dv;  // their sums
 };
 
-// S and dP of one vector of queries become P (after dropout) and dS.
-HWY_INLINE void score_gradient(float* HWY_RESTRICT p, float* HWY_RESTRICT ds, std::size_t rows,
-                               const float* HWY_RESTRICT lse, const float* HWY_RESTRICT delta) {
-  const DF d;
-  const VF top = hn::LoadU(d, lse);
-  const VF center = hn::LoadU(d, delta);
-  for (std::size_t j = 0; j < rows * kPitch; j += kPitch) {
-    const VF weight = exp2_nonpositive(d, hn::Sub(hn::LoadU(d, p + j), top));
-    hn::StoreU(weight, d, p + j);
-    hn::StoreU(hn::Mul(weight, hn::Sub(hn::LoadU(d, ds + j), center)), d, ds + j);
-  }
-}
-
 template <int kVectors>
 HWY_INLINE void score_gradient_dropout(const TiledHead& head, const Tile& t, std::size_t rows,
                                        std::size_t column, float* p, float* ds, const float* lse,
                                        const float* delta) {
   for_each_dropout<kVectors>(head, t, rows, column, [&](std::size_t at, VF f) HWY_ATTR {
-    const DF d;
-    const std::size_t lane = at % kPitch;
-    const VF weight = exp2_nonpositive(d, hn::Sub(hn::LoadU(d, p + at), hn::LoadU(d, lse + lane)));
-    const VF dp = hn::Mul(hn::LoadU(d, ds + at), f);
-    hn::StoreU(hn::Mul(weight, f), d, p + at);
-    hn::StoreU(hn::Mul(weight, hn::Sub(dp, hn::LoadU(d, delta + lane))), d, ds + at);
+    dropped_gradient(p + at, ds + at, f, lse + at % kPitch, delta + at % kPitch);
   });
 }
 

@@ -1,5 +1,3 @@
-#include <cmath>
-
 #include "longspan/kernels/tiled_attention.h"
 
 // clang-format off
@@ -13,14 +11,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace longspan::HWY_NAMESPACE {
 namespace {
-
-// The running state of one block of queries, queries in the lanes.
-struct QueryState {
-  float* q;    // [d][kPitch], scaled by s·log₂e
-  float* o;    // [e][kPitch]
-  float* max;  // m
-  float* sum;  // ℓ
-};
 
 struct ForwardScratch {
   float* scores;  // [kKeyBlock][kPitch]
@@ -49,25 +39,6 @@ QueryState state_of(const ForwardScratch& s, std::size_t d, std::size_t e, std::
   state.max = state.o + e * kPitch;
   state.sum = state.max + kPitch;
   return state;
-}
-
-// m, ℓ and c of one vector of queries; S becomes P.
-HWY_INLINE void online_softmax(float* HWY_RESTRICT s, std::size_t rows, float* HWY_RESTRICT max,
-                               float* HWY_RESTRICT sum, float* HWY_RESTRICT factor) {
-  const DF d;
-  const VF before = hn::LoadU(d, max);
-  VF top = before;
-  for (std::size_t j = 0; j < rows; ++j) top = hn::Max(top, hn::LoadU(d, s + j * kPitch));
-  const VF c = exp2_nonpositive(d, hn::Sub(before, top));
-  VF total = hn::Mul(hn::LoadU(d, sum), c);
-  for (std::size_t j = 0; j < rows; ++j) {
-    const VF p = exp2_nonpositive(d, hn::Sub(hn::LoadU(d, s + j * kPitch), top));
-    total = hn::Add(total, p);
-    hn::StoreU(p, d, s + j * kPitch);
-  }
-  hn::StoreU(top, d, max);
-  hn::StoreU(total, d, sum);
-  hn::StoreU(c, d, factor);
 }
 
 // One block of queries against one tile of keys.
@@ -101,36 +72,6 @@ void forward_tile(const TiledHead& head, const Tile& t, Left keys, Left values,
   });
 }
 
-void begin_block(const TiledHead& head, const Tile& t, const QueryState& state) {
-  pack_queries(head.q.slice_rows(t.query, t.lanes), head.scale * kLog2E, state.q);
-  std::fill(state.o, state.o + head.v.cols * kPitch, 0.0F);
-  std::fill(state.max, state.max + kPitch, std::numeric_limits<float>::lowest());
-  std::fill(state.sum, state.sum + kPitch, 0.0F);
-}
-
-// y = O/ℓ and L = m + log₂ ℓ; rows that saw nothing become zeros with L = ∞, so that P = 0.
-void finish_block(const Tile& t, const QueryState& state, Matrix y, float* lse,
-                  TileCounts& counts) {
-  float* inverse = state.max;
-  for (std::size_t lane = 0; lane < t.lanes; ++lane) {
-    const float sum = state.sum[lane];
-    const bool empty = sum == 0.0F;
-    const float level =
-        empty ? std::numeric_limits<float>::infinity() : state.max[lane] + std::log2(sum);
-    if (lse != nullptr) lse[t.query + lane] = level;
-    inverse[lane] = empty ? 0.0F : 1.0F / sum;
-  }
-  const DF d;
-  for (std::size_t c = 0; c < y.cols; ++c) {
-    float* o = state.o + c * kPitch;
-    for (std::size_t lane = 0; lane < t.lanes; lane += kVectorLanes) {
-      hn::StoreU(hn::Mul(hn::LoadU(d, o + lane), hn::LoadU(d, inverse + lane)), d, o + lane);
-    }
-  }
-  transpose<false>(state.o, kPitch, y.cols, t.lanes, 1.0F, y.row_data(t.query), y.stride);
-  counts.queries += t.lanes;
-}
-
 }  // namespace
 
 void ForwardBlocks(const TiledHead& head, std::size_t first, std::size_t count, Matrix y,
@@ -144,8 +85,10 @@ void ForwardBlocks(const TiledHead& head, std::size_t first, std::size_t count, 
     return Tile{query, std::min(kQueryBlock, first + count - query), key,
                 std::min(kKeyBlock, head.keys - std::min(key, head.keys))};
   };
-  for (std::size_t b = 0; b < blocks; ++b)
-    begin_block(head, tile_at(b, 0), state_of(scratch, d, e, b));
+  for (std::size_t b = 0; b < blocks; ++b) {
+    const Tile t = tile_at(b, 0);
+    begin_state(head.q.slice_rows(t.query, t.lanes), head.scale, e, state_of(scratch, d, e, b));
+  }
   const std::size_t end = head.end(first + count - 1);
   for (std::size_t key = 0; key < end; key += kKeyBlock) {
     const std::size_t rows = tile_at(0, key).keys;
@@ -160,7 +103,10 @@ void ForwardBlocks(const TiledHead& head, std::size_t first, std::size_t count, 
     }
   }
   for (std::size_t b = 0; b < blocks; ++b) {
-    finish_block(tile_at(b, 0), state_of(scratch, d, e, b), y, lse, counts);
+    const Tile t = tile_at(b, 0);
+    finish_state(state_of(scratch, d, e, b), y.slice_rows(t.query, t.lanes),
+                 lse == nullptr ? nullptr : lse + t.query);
+    counts.queries += t.lanes;
   }
 }
 
