@@ -38,8 +38,10 @@ void check_sizes(std::string_view who, const AttentionShape& s) {
 
 void check_abilities(std::string_view who, const Abilities& a, const AttentionShape& s) {
   require(a.causal || !s.causal, "[{}] cannot be causal", who);
-  require(a.cross || s.m == s.n, "[{}] {} queries and {} keys; it needs equal lengths", who, s.m,
-          s.n);
+  // The last of n tokens, against a cache of their keys and values.
+  const bool decodes = a.decode && s.causal && s.m < s.n;
+  require(a.cross || s.m == s.n || decodes, "[{}] {} queries and {} keys; it needs equal lengths",
+          who, s.m, s.n);
   require(a.key_lengths || s.key_lengths.empty(), "[{}] cannot mask padding by key lengths", who);
   require(a.bias || !s.bias, "[{}] cannot add a bias to its scores", who);
   require(a.dropout || !s.dropout, "[{}] cannot drop attention weights", who);

@@ -5,6 +5,7 @@
 
 #include "longspan/attention/flash.h"
 #include "longspan/attention/full.h"
+#include "longspan/attention/window.h"
 #include "longspan/base/config.h"
 
 namespace longspan {
@@ -24,6 +25,9 @@ constexpr std::array kMechanisms = {
     Mechanism{FlashAttention::kName, "exact", "O(n²)",
               "the same by tiles, O(n) memory, recomputed in backward",
               &make<FlashAttention, FlashConfig>},
+    Mechanism{WindowAttention::kName, "fixed pattern", "O(n·w)",
+              "exact over a sliding window, dilated if asked",
+              &make<WindowAttention, WindowConfig>},
 };
 
 }  // namespace
