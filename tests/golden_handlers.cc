@@ -6,6 +6,7 @@
 #include "longspan/models/pretrained.h"
 #include "tests/golden_attention.h"
 #include "tests/golden_case.h"
+#include "tests/golden_reformer.h"
 
 namespace longspan::golden {
 
@@ -120,6 +121,8 @@ void run_model(const Case& golden, Comparison& comparison) {
 constexpr Handler kHandlers[] = {
     {"full softmax attention", &run_full},
     {"multi-head self-attention layer", &run_softmax_layer},
+    {"Reformer LSH attention (shared QK)", &run_reformer},
+    {"Reformer LSH self-attention layer", &run_reformer_layer},
     {"whole model: BertForSequenceClassification", &run_model},
     {"whole model: DistilBertForMaskedLM", &run_model},
     {"whole model: GPT2LMHeadModel", &run_model},

@@ -1,3 +1,4 @@
+#include "longspan/attention/reformer.h"
 #include "longspan/attention/registry.h"
 
 #include <array>
@@ -28,6 +29,9 @@ constexpr std::array kMechanisms = {
     Mechanism{WindowAttention::kName, "fixed pattern", "O(n·w)",
               "exact over a sliding window, dilated if asked",
               &make<WindowAttention, WindowConfig>},
+    Mechanism{ReformerAttention::kName, "learnable pattern", "O(n·log n)",
+              "exact among tokens whose hashes agree, several rounds",
+              &make<ReformerAttention, ReformerConfig>},
 };
 
 }  // namespace
