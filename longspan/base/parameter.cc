@@ -31,12 +31,22 @@ Parameter& Parameters::declare(std::string name, std::size_t size, Initializer i
 Parameter& Parameters::declare_constant(std::string name, std::size_t rows, std::size_t cols,
                                         std::function<void(Matrix)> fill) {
   Parameter& p = declare(std::move(name), rows, cols, Initializer::zeros());
-  p.constant = true;
   p.fill = std::move(fill);
-  count_ -= p.size();
-  matrix_count_ -= p.size();
-  constant_count_ += p.size();
+  make_constant(p);
   return p;
+}
+
+void Parameters::make_constant(Parameter& p) {
+  p.constant = true;
+  count_ -= p.size();
+  if (!p.is_vector) matrix_count_ -= p.size();
+  constant_count_ += p.size();
+}
+
+void Parameters::freeze(const std::function<bool(const std::string&)>& named) {
+  for (Parameter& p : all_) {
+    if (!p.constant && named(p.name)) make_constant(p);
+  }
 }
 
 Parameter* Parameters::find(std::string_view name) {
@@ -74,7 +84,7 @@ void Parameters::allocate() {
 
 void Parameters::initialize(RandomKey seed) {
   for (Parameter& p : all_) {
-    if (p.constant) {
+    if (p.fill) {
       p.fill(Matrix(p.value.data(), p.rows, p.cols));
       continue;
     }

@@ -32,9 +32,9 @@ struct Parameter {
   std::size_t rows = 1;
   std::size_t cols = 0;  // a vector has one row
   bool is_vector = false;
-  bool constant = false;  // not trained: no gradient; saved with the others
+  bool constant = false;  // not trained: it has no gradient; saved with the others
   Initializer initializer;
-  std::function<void(Matrix)> fill;  // of a constant
+  std::function<void(Matrix)> fill;  // instead of the initializer
   std::span<float> value;            // empty until Parameters::allocate
   std::span<float> gradient;         // likewise
 
@@ -55,8 +55,13 @@ class Parameters {
   Parameter& declare_constant(std::string name, std::size_t rows, std::size_t cols,
                               std::function<void(Matrix)> fill);
 
+  // Those with such names are no longer trained. Before allocate().
+  void freeze(const std::function<bool(const std::string&)>& named);
+
   // Of the trained ones.
   std::size_t count() const { return count_; }
+  // Of all.
+  std::size_t total() const { return count_ + constant_count_; }
   const std::deque<Parameter>& all() const { return all_; }
   std::deque<Parameter>& all() { return all_; }
   Parameter* find(std::string_view name);
@@ -73,6 +78,8 @@ class Parameters {
   std::size_t matrix_count() const { return matrix_count_; }
 
  private:
+  void make_constant(Parameter& p);
+
   std::deque<Parameter> all_;
   std::size_t count_ = 0;
   std::size_t matrix_count_ = 0;

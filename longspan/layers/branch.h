@@ -66,6 +66,8 @@ struct BranchSaved {
   Matrix memory_projected;     // cross-attention: k|v of the memory
   Matrix combined;             // attention: the heads' outputs; feed-forward: h
   std::span<float> mechanism;  // what the attention mechanism saved
+  Matrix adapted_in;           // x·Aᵀ of the adapters beside the projections, if there are any
+  Matrix adapted_out;
 };
 
 // Signals that backward finds on its way and accumulate needs.
@@ -73,6 +75,8 @@ struct BranchSignals {
   Matrix projected;
   Matrix memory_projected;
   std::span<float> mechanism;
+  Matrix adapted_in;
+  Matrix adapted_out;
 };
 
 class Branch {

@@ -89,8 +89,15 @@ void Embedding::forward(const Pass& pass, const TokenInput& input, Matrix x, Nor
   if (drops(pass)) dropout(drop(pass), x, x);
 }
 
+bool Embedding::frozen() const {
+  const auto still = [](const Parameter* p) { return p == nullptr || p->constant; };
+  return table_->constant && still(positions_) && still(types_) &&
+         (norm_ == nullptr || norm_->frozen());
+}
+
 void Embedding::backward(const Pass& pass, const TokenInput& input, const Norm::Saved& saved,
                          Matrix g) const {
+  if (frozen()) return;
   if (drops(pass)) {
     const Meter::Scope scope(kMeter, Phase::kBackward);
     dropout(drop(pass), g, g);
@@ -104,19 +111,20 @@ void Embedding::backward(const Pass& pass, const TokenInput& input, const Norm::
     norm_->backward(saved, g, g, /*add=*/false);
   }
   const Meter::Scope scope(kMeter, Phase::kUpdate);
-  if (positions_ != nullptr) {
+  if (positions_ != nullptr && !positions_->constant) {
     const Matrix dp = positions_->gradient_matrix().slice_rows(input.first_position, pass.length);
     for (std::size_t b = 0; b < pass.batch; ++b) {
       add(dp, g.slice_rows(b * pass.length, pass.length), dp);
     }
   }
-  if (types_ != nullptr) {
+  if (types_ != nullptr && !types_->constant) {
     if (input.types.empty()) {
       add_column_sums(g, types_->gradient.data());
     } else {
       scatter_add_rows(g, input.types, types_->gradient_matrix());
     }
   }
+  if (table_->constant) return;
   if (config_.padding_token >= 0) {
     for (std::size_t i = 0; i < g.rows; ++i) {
       if (input.tokens[i] == config_.padding_token) std::ranges::fill(g.row(i), 0.0F);
@@ -128,18 +136,21 @@ void Embedding::backward(const Pass& pass, const TokenInput& input, const Norm::
 Cost Embedding::cost(const Pass& pass) const {
   const std::uint64_t elements = std::uint64_t{pass.rows()} * config_.d_model;
   Cost cost;
-  cost.update += flops(Kind::kGather, elements);
+  if (!table_->constant) cost.update += flops(Kind::kGather, elements);
   if (adds_positions()) cost.forward += flops(Kind::kAdd, elements);
-  if (positions_ != nullptr) cost.update += flops(Kind::kAdd, elements);
+  if (positions_ != nullptr && !positions_->constant) cost.update += flops(Kind::kAdd, elements);
   if (types_ != nullptr) {
     cost.forward += flops(Kind::kAdd, elements);
-    cost.update += flops(pass.typed ? Kind::kGather : Kind::kAdd, elements);
+    if (!types_->constant) {
+      cost.update += flops(pass.typed ? Kind::kGather : Kind::kAdd, elements);
+    }
   }
   if (norm_ != nullptr) cost += norm_->cost(pass.rows());
   if (drops(pass)) {
     cost.forward += flops(Kind::kDropout, elements);
     cost.backward += flops(Kind::kDropout, elements);
   }
+  if (frozen()) cost = {.forward = cost.forward};
   return cost;
 }
 

@@ -63,6 +63,8 @@ class Embedding {
     return config_.positions == PositionKind::kLearned ||
            config_.positions == PositionKind::kSinusoidal;
   }
+  // Nothing of it is trained.
+  bool frozen() const;
   bool drops(const Pass& pass) const { return pass.training && config_.dropout > 0.0F; }
   Dropout drop(const Pass& pass) const { return {config_.dropout, derive(pass.key, "embedding")}; }
   ConstMatrix positions(std::size_t first, std::size_t count) const;

@@ -29,16 +29,18 @@ void Linear::backward(ConstMatrix dy, Matrix dx, bool add) const {
 }
 
 void Linear::accumulate(ConstMatrix x, ConstMatrix dy) const {
-  gemm(dy, x, weight_->gradient_matrix(), {.transpose_a = true, .accumulate = true});
-  if (bias_ != nullptr) add_column_sums(dy, bias_->gradient.data());
+  if (!weight_->constant) {
+    gemm(dy, x, weight_->gradient_matrix(), {.transpose_a = true, .accumulate = true});
+  }
+  if (bias_ != nullptr && !bias_->constant) add_column_sums(dy, bias_->gradient.data());
 }
 
 Cost Linear::cost(std::size_t rows) const {
   const Work product = maccs(std::uint64_t{rows} * in() * out());
-  Cost cost{product, product, product};
+  Cost cost{product, product, weight_->constant ? Work{} : product};
   if (bias_ != nullptr) {
     cost.forward += flops(Kind::kMatmul, std::uint64_t{rows} * out());
-    cost.update += flops(Kind::kAdd, std::uint64_t{rows} * out());
+    if (!bias_->constant) cost.update += flops(Kind::kAdd, std::uint64_t{rows} * out());
   }
   return cost;
 }

@@ -3,7 +3,8 @@
 //   dx  = dy·W
 //   dW += dyᵀ·x,   db += Σ_rows dy
 //
-// MACCs r·in·out in each phase for r rows; the bias adds r·out FLOPs forward and update.
+// MACCs r·in·out in each phase for r rows; the bias adds r·out FLOPs forward and update. Frozen
+// parameters have no update.
 #pragma once
 
 #include <string>

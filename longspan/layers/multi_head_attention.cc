@@ -35,6 +35,12 @@ MultiHeadAttention::MultiHeadAttention(Parameters& parameters, const std::string
     kv_.emplace(parameters, name + ".kv", config.d_model, 2 * kv_width(), config.bias,
                 config.deviation);
   }
+  if (config.lora_rank > 0) {
+    in_adapter_.emplace(parameters, name + (config.cross ? ".q" : ".qkv"), config.d_model,
+                        projected_width(), config.lora_rank, config.lora_alpha);
+    out_adapter_.emplace(parameters, name + ".out", config.d_model, config.d_model,
+                         config.lora_rank, config.lora_alpha);
+  }
   require(!config.cross || !(needs_.shared_qk || needs_.input || needs_.history),
           "[{}] attends within one sequence; cross-attention needs another mechanism",
           mechanism_->name());
@@ -105,6 +111,10 @@ std::size_t MultiHeadAttention::projection_bytes(const Pass& pass) const {
          (config_.cross ? Arena::bytes_for(pass.memory_rows() * 2 * kv_width()) : 0);
 }
 
+Matrix MultiHeadAttention::take_adapted(const Pass& pass, Arena& arena) const {
+  return arena.matrix(pass.rows(), config_.lora_rank);
+}
+
 BranchSaved MultiHeadAttention::save(const Pass& pass, Arena& arena) const {
   const BranchSignals p = take_projections(pass, arena);
   BranchSaved saved;
@@ -112,6 +122,8 @@ BranchSaved MultiHeadAttention::save(const Pass& pass, Arena& arena) const {
   saved.memory_projected = p.memory_projected;
   saved.combined = arena.matrix(pass.rows(), config_.d_model);
   saved.mechanism = arena.take(mechanism_cost(pass).saved);
+  saved.adapted_in = take_adapted(pass, arena);
+  saved.adapted_out = take_adapted(pass, arena);
   return saved;
 }
 
@@ -119,20 +131,22 @@ Footprint MultiHeadAttention::footprint(const Pass& pass) const {
   const AttentionCost mechanism = mechanism_cost(pass);
   const std::size_t combined = Arena::bytes_for(pass.rows() * config_.d_model);
   const std::size_t projections = projection_bytes(pass);
-  return {.saved = projections + combined + Arena::bytes_for(mechanism.saved),
+  const std::size_t adapted = 2 * Arena::bytes_for(pass.rows() * config_.lora_rank);
+  return {.saved = projections + combined + Arena::bytes_for(mechanism.saved) + adapted,
           .forward_scratch = mechanism.forward_scratch,
-          .inference_scratch = projections + combined + mechanism.forward_scratch,
-          .backward_scratch = projections + Arena::bytes_for(mechanism.signals) + combined +
-                              mechanism.backward_scratch};
+          .inference_scratch = projections + combined + adapted + mechanism.forward_scratch,
+          .backward_scratch = projections + Arena::bytes_for(mechanism.signals) + adapted +
+                              combined + mechanism.backward_scratch};
 }
 
 Cost MultiHeadAttention::cost(const Pass& pass) const {
   Cost cost = in_.cost(pass.rows()) + out_.cost(pass.rows());
   if (kv_) cost += kv_->cost(pass.memory_rows());
+  if (in_adapter_) cost += in_adapter_->cost(pass.rows()) + out_adapter_->cost(pass.rows());
   const AttentionCost mechanism = mechanism_cost(pass);
   cost.forward += mechanism.forward;
   cost.backward += mechanism.backward;
-  cost.update += mechanism.update;
+  if (!in_adapter_) cost.update += mechanism.update;
   if (config_.rotary != nullptr) {
     const std::uint64_t elements = std::uint64_t{pass.rows()} * (config_.d_model + kv_width());
     cost.forward += RotaryTable::work(elements);
@@ -195,10 +209,14 @@ void MultiHeadAttention::forward(const Pass& pass, ConstMatrix x, Matrix y,
     kept.projected = p.projected;
     kept.memory_projected = p.memory_projected;
     kept.combined = arena.matrix(pass.rows(), config_.d_model);
+    kept.adapted_in = take_adapted(pass, arena);
+    kept.adapted_out = take_adapted(pass, arena);
   }
   project(pass, x, kept.projected, kept.memory_projected);
+  if (in_adapter_) in_adapter_->forward(x, kept.adapted_in, kept.projected);
   attend(pass, x, kept, arena);
   out_.forward(kept.combined, y);
+  if (out_adapter_) out_adapter_->forward(kept.combined, kept.adapted_out, y);
 }
 
 void MultiHeadAttention::attend(const Pass& pass, ConstMatrix x, const BranchSaved& kept,
@@ -227,11 +245,14 @@ BranchSignals MultiHeadAttention::backward(const Pass& pass, const BranchSaved& 
                                            ConstMatrix dy, Matrix dx, Arena& arena) const {
   BranchSignals signals = take_projections(pass, arena);
   signals.mechanism = arena.take(mechanism_cost(pass).signals);
+  signals.adapted_in = take_adapted(pass, arena);
+  signals.adapted_out = take_adapted(pass, arena);
   const Tensors grad = split(pass, signals.projected, signals.memory_projected);
   {
     const Arena::Frame frame(arena);
     const Matrix dcombined = arena.matrix(pass.rows(), config_.d_model);
     out_.backward(dy, dcombined);
+    if (out_adapter_) out_adapter_->backward(dy, signals.adapted_out, dcombined);
     const Tensors t = split(pass, saved.projected, saved.memory_projected);
     AttentionGradients to{.q = grad.q, .k = grad.k, .v = grad.v};
     if (needs_.input) to.x = dx;
@@ -242,6 +263,7 @@ BranchSignals MultiHeadAttention::backward(const Pass& pass, const BranchSaved& 
   }
   rotate(grad, 0, true);
   in_.backward(signals.projected, dx, /*add=*/needs_.input);
+  if (in_adapter_) in_adapter_->backward(signals.projected, signals.adapted_in, dx);
   if (kv_) kv_->backward(signals.memory_projected, pass.memory_gradient, /*add=*/true);
   return signals;
 }
@@ -251,6 +273,11 @@ void MultiHeadAttention::accumulate(const Pass& pass, ConstMatrix x, const Branc
   out_.accumulate(saved.combined, dy);
   in_.accumulate(x, signals.projected);
   if (kv_) kv_->accumulate(pass.memory, signals.memory_projected);
+  if (in_adapter_) {
+    in_adapter_->accumulate(x, saved.adapted_in, signals.projected, signals.adapted_in);
+    out_adapter_->accumulate(saved.combined, saved.adapted_out, dy, signals.adapted_out);
+  }
+  if (in_adapter_) return;  // everything else is frozen, the mechanism's parameters too
   const Tensors t = split(pass, saved.projected, saved.memory_projected);
   mechanism_->accumulate(inputs(pass, t, x), saved.mechanism, signals.mechanism);
 }

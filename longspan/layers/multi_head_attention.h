@@ -11,7 +11,7 @@
 // Heads stay in the columns of the projections: nothing is transposed or copied. With g key-value
 // heads for h query heads K and V are g·d_head wide. A mechanism whose keys are its queries has no
 // W_K. A mechanism may own parameters: they are declared with the layer's, and what it reads of x
-// itself adds to dx.
+// itself adds to dx. Low-rank adapters may stand beside W_QKV (W_Q of cross-attention) and W_O.
 #pragma once
 
 #include <memory>
@@ -19,6 +19,7 @@
 #include <string>
 
 #include "longspan/attention/attention.h"
+#include "longspan/layers/adapter.h"
 #include "longspan/layers/branch.h"
 #include "longspan/layers/linear.h"
 #include "longspan/layers/positions.h"
@@ -39,6 +40,8 @@ struct MultiHeadAttentionConfig {
   std::string stack = "stack";  // what shares the tables of the mechanism
   std::size_t layer = 0;
   std::size_t max_length = 0;
+  std::size_t lora_rank = 0;  // 0: no adapters
+  float lora_alpha = 16.0F;
   std::shared_ptr<const RotaryTable> rotary;  // null: none
 };
 
@@ -77,6 +80,7 @@ class MultiHeadAttention final : public Branch {
   AttentionCost mechanism_cost(const Pass& pass) const;
   BranchSignals take_projections(const Pass& pass, Arena& arena) const;
   std::size_t projection_bytes(const Pass& pass) const;
+  Matrix take_adapted(const Pass& pass, Arena& arena) const;
   Tensors split(const Pass& pass, Matrix projected, Matrix memory_projected) const;
   void project(const Pass& pass, ConstMatrix x, Matrix projected, Matrix memory_projected) const;
   void rotate(const Tensors& t, std::size_t first, bool inverse) const;
@@ -93,6 +97,8 @@ class MultiHeadAttention final : public Branch {
   Linear in_;                 // q|k|v, or q
   std::optional<Linear> kv_;  // cross: k|v
   Linear out_;
+  std::optional<Adapter> in_adapter_;
+  std::optional<Adapter> out_adapter_;
 };
 
 }  // namespace longspan

@@ -31,6 +31,7 @@ void Norm::backward(const Saved& saved, ConstMatrix dy, Matrix dx, bool add) con
 }
 
 void Norm::accumulate(const Saved& saved, ConstMatrix dy) const {
+  if (frozen()) return;
   norm_accumulate(kind_, saved.normalized, dy, gamma_->gradient.data(),
                   beta_ == nullptr ? nullptr : beta_->gradient.data());
 }
@@ -38,7 +39,7 @@ void Norm::accumulate(const Saved& saved, ConstMatrix dy) const {
 Cost Norm::cost(std::size_t rows) const {
   const NormFlops count = norm_flops(kind_, rows, gamma_->cols);
   return {flops(Kind::kNorm, count.forward), flops(Kind::kNorm, count.backward),
-          flops(Kind::kNorm, count.accumulate)};
+          flops(Kind::kNorm, frozen() ? 0 : count.accumulate)};
 }
 
 }  // namespace longspan

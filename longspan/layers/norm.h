@@ -32,6 +32,7 @@ class Norm {
   void accumulate(const Saved& saved, ConstMatrix dy) const;
 
   Cost cost(std::size_t rows) const;
+  bool frozen() const { return gamma_->constant; }
 
  private:
   NormKind kind_;

@@ -11,6 +11,8 @@ namespace longspan {
 namespace {
 constexpr std::array<std::string_view, 3> kWiringNames = {"post", "pre", "reversible"};
 constexpr std::string_view kNormMeter = "add & norm";
+
+Phase phase_of(const Pass& pass) { return pass.recomputing ? Phase::kBackward : Phase::kForward; }
 }  // namespace
 
 std::string_view name_of(Wiring wiring) { return kWiringNames[static_cast<std::size_t>(wiring)]; }
@@ -23,12 +25,13 @@ Wiring wiring_from(std::string_view name) {
 }
 
 Residual::Residual(std::unique_ptr<Branch> branch, std::unique_ptr<Norm> norm, Wiring wiring,
-                   std::size_t d_model, float dropout)
+                   std::size_t d_model, float dropout, bool recomputed)
     : branch_(std::move(branch)),
       norm_(std::move(norm)),
       wiring_(wiring),
       d_model_(d_model),
-      dropout_(dropout) {}
+      dropout_(dropout),
+      recomputed_(recomputed) {}
 
 ResidualSaved Residual::save(const Pass& pass, Arena& arena) const {
   ResidualSaved saved;
@@ -46,7 +49,7 @@ std::size_t Residual::saved_bytes(const Pass& pass) const {
 
 void Residual::branch_forward(const Pass& pass, ConstMatrix x, Matrix s, const BranchSaved* saved,
                               Arena& arena) const {
-  const Phase phase = pass.recomputing ? Phase::kBackward : Phase::kForward;
+  const Phase phase = phase_of(pass);
   {
     const Meter::Scope scope(branch_->meter_name(), phase);
     branch_->forward(pass, x, s, saved, arena);
@@ -99,16 +102,16 @@ void Residual::forward(const Pass& pass, ConstMatrix x, Matrix y, ResidualSaved*
   if (wiring_ == Wiring::kPostNorm) {
     if (saved != nullptr) saved->branch_input = x;
     branch_forward(pass, x, y, branch_saved, arena);
-    const Meter::Scope scope(kNormMeter, Phase::kForward);
+    const Meter::Scope scope(kNormMeter, phase_of(pass));
     add(x, y, y);
     norm_->forward(y, y, norm_saved);
     return;
   }
   const Matrix normalized =
       saved == nullptr ? arena.matrix(pass.rows(), d_model_) : saved->normalized;
-  norm_forward(x, normalized, norm_saved, Phase::kForward);
+  norm_forward(x, normalized, norm_saved, phase_of(pass));
   branch_forward(pass, normalized, y, branch_saved, arena);
-  const Meter::Scope scope(kNormMeter, Phase::kForward);
+  const Meter::Scope scope(kNormMeter, phase_of(pass));
   add(x, y, y);
 }
 
@@ -185,7 +188,7 @@ void Residual::plan_undo(const Pass& pass, ArenaPlan& plan) const {
 
 Cost Residual::branch_cost(const Pass& pass) const {
   Cost cost = branch_->cost(pass);
-  if (wiring_ == Wiring::kReversible) cost.backward += cost.forward;  // computed a second time
+  if (recomputed_) cost.backward += cost.forward;
   return cost;
 }
 
@@ -196,7 +199,7 @@ Cost Residual::norm_cost(const Pass& pass) const {
   if (drops(pass)) cost.forward += flops(Kind::kDropout, elements);
   cost.backward += flops(Kind::kAdd, elements);
   if (drops(pass)) cost.backward += flops(Kind::kDropout, elements);
-  if (wiring_ == Wiring::kReversible) cost.backward += cost.forward;
+  if (recomputed_) cost.backward += cost.forward;
   return cost;
 }
 

@@ -29,8 +29,9 @@ struct ResidualSaved {
 
 class Residual {
  public:
+  // `recomputed`: backward computes the sublayer a second time, because nothing of it was kept.
   Residual(std::unique_ptr<Branch> branch, std::unique_ptr<Norm> norm, Wiring wiring,
-           std::size_t d_model, float dropout);
+           std::size_t d_model, float dropout, bool recomputed);
 
   const Branch& branch() const { return *branch_; }
   Branch& branch() { return *branch_; }
@@ -77,6 +78,7 @@ class Residual {
   Wiring wiring_;
   std::size_t d_model_;
   float dropout_;
+  bool recomputed_;
 };
 
 }  // namespace longspan

@@ -48,6 +48,13 @@ void check(const ModelConfig& c) {
           "[model] {} heads cannot share {} key-value heads; need a divisor", c.heads, c.kv_heads);
   require(c.dropout >= 0.0F && c.dropout < 1.0F, "[model] dropout is {}; need 0 ≤ dropout < 1",
           c.dropout);
+  require(c.frozen_layers <= c.layers, "[model] {} frozen layers of {}; need at most all of them",
+          c.frozen_layers, c.layers);
+  require(
+      c.wiring != "reversible" || (!c.checkpointing && c.frozen_layers == 0),
+      "[model] reversible layers keep nothing and cannot be frozen or checkpointed; need pre or "
+      "post wiring");
+  check_positive("lora_alpha", c.lora_alpha);
   check_positive("norm_epsilon", c.norm_epsilon);
   check_positive("rotary_base", c.rotary_base);
   require(c.init_deviation >= 0.0F && std::isfinite(c.init_deviation),

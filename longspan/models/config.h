@@ -40,6 +40,10 @@ struct ModelConfig {
   std::size_t token_types = 0;
   std::int64_t padding_token = -1;
   float dropout = 0.0F;
+  bool checkpointing = false;     // layers keep their input only and are computed again
+  std::size_t frozen_layers = 0;  // the embedding and the first layers are not trained
+  std::size_t lora_rank = 0;      // > 0: only adapters of this rank in the attention are trained
+  float lora_alpha = 16.0F;
   float init_deviation = 0.02F;
 
   bool operator==(const ModelConfig&) const = default;
@@ -79,6 +83,10 @@ struct ModelConfig {
     see("token_types", token_types);
     see("padding_token", padding_token);
     see("dropout", dropout);
+    see("checkpointing", checkpointing);
+    see("frozen_layers", frozen_layers);
+    see("lora_rank", lora_rank);
+    see("lora_alpha", lora_alpha);
     see("init_deviation", init_deviation);
   }
 };

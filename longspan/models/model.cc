@@ -36,6 +36,8 @@ StackConfig stack_config(const ModelConfig& c, bool causal, bool cross, std::siz
                  .output_deviation = output_deviation,
                  .attention = c.attention,
                  .max_length = c.max_length,
+                 .lora_rank = c.lora_rank,
+                 .lora_alpha = c.lora_alpha,
                  .rotary = rotary};
   s.feed_forward = {.d_model = c.d_model,
                     .d_ff = c.d_ff == 0 ? 4 * c.d_model : c.d_ff,
@@ -48,6 +50,7 @@ StackConfig stack_config(const ModelConfig& c, bool causal, bool cross, std::siz
   s.norm = norm_kind(c);
   s.epsilon = c.norm_epsilon;
   s.dropout = c.dropout;
+  s.checkpointing = c.checkpointing;
   return s;
 }
 
@@ -96,8 +99,9 @@ Model::Model(const ModelConfig& config, ModelUse use)
   const bool both = has_encoder() && has_decoder();
   if (has_encoder()) {
     encoder_embedding_.emplace(*parameters_, "embedding", embedding);
-    encoder_.emplace(*parameters_, "encoder",
-                     stack_config(config, false, false, config.layers, rotary));
+    StackConfig stack = stack_config(config, false, false, config.layers, rotary);
+    stack.frozen = config.frozen_layers;
+    encoder_.emplace(*parameters_, "encoder", stack);
   }
   if (has_decoder()) {
     if (both && config.shared_table) {
@@ -106,13 +110,32 @@ Model::Model(const ModelConfig& config, ModelUse use)
     } else {
       decoder_embedding_.emplace(*parameters_, both ? "decoder_embedding" : "embedding", embedding);
     }
-    decoder_.emplace(
-        *parameters_, "decoder",
-        stack_config(config, true, both, both ? config.decoder_layers : config.layers, rotary));
+    StackConfig stack =
+        stack_config(config, true, both, both ? config.decoder_layers : config.layers, rotary);
+    if (!both) stack.frozen = config.frozen_layers;
+    decoder_.emplace(*parameters_, "decoder", stack);
   }
   Parameter& table = has_decoder() ? decoder_embedding_->table() : encoder_embedding_->table();
   head_.emplace(*parameters_, "head", head_config(config),
                 config.head == "lm" && config.tied ? &table : nullptr);
+  freeze();
+}
+
+void Model::freeze() {
+  if (config_.lora_rank > 0) {
+    parameters_->freeze([](const std::string& name) {
+      return !name.ends_with(".lora_a") && !name.ends_with(".lora_b");
+    });
+  }
+  if (config_.frozen_layers == 0) return;
+  const std::string stack = has_encoder() ? "encoder." : "decoder.";
+  parameters_->freeze([&](const std::string& name) {
+    if (name.starts_with("embedding.")) return true;
+    for (std::size_t layer = 0; layer < config_.frozen_layers; ++layer) {
+      if (name.starts_with(stack + std::to_string(layer) + ".")) return true;
+    }
+    return false;
+  });
 }
 
 void Model::allocate(RandomKey seed) {

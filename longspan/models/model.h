@@ -89,6 +89,7 @@ class Model {
   const Arena& arena() const { return arena_; }
 
  private:
+  void freeze();
   void check_shape(const Batch& batch) const;
   void check_batch(const Batch& batch, bool needs_targets) const;
   bool has_encoder() const { return config_.family != "decoder"; }

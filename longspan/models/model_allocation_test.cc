@@ -83,6 +83,8 @@ TEST_P(Allocations, NoneAfterTheFirstStep) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, Allocations, ::testing::ValuesIn(testing::model_cases()),
                          [](const auto& instance) { return instance.param.name; });
+INSTANTIATE_TEST_SUITE_P(Frozen, Allocations, ::testing::ValuesIn(testing::frozen_cases()),
+                         [](const auto& instance) { return instance.param.name; });
 
 // Wide enough that products are divided and packed.
 TEST(Allocations, NoneInALargerModel) {

@@ -66,6 +66,8 @@ TEST_P(PlannedModel, ShapeAloneIsEnough) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, PlannedModel, ::testing::ValuesIn(testing::model_cases()),
                          [](const auto& instance) { return instance.param.name; });
+INSTANTIATE_TEST_SUITE_P(Frozen, PlannedModel, ::testing::ValuesIn(testing::frozen_cases()),
+                         [](const auto& instance) { return instance.param.name; });
 
 std::size_t bytes_of(const std::string& family, const std::string& wiring, std::size_t layers) {
   ModelConfig c;

@@ -43,11 +43,11 @@ void Stack::add_residual(std::unique_ptr<Branch> branch, Parameters& parameters,
   residuals_.emplace_back(
       std::move(branch),
       std::make_unique<Norm>(parameters, name, config_.norm, width(), config_.epsilon),
-      config_.wiring, width(), config_.dropout);
+      config_.wiring, width(), config_.dropout, reversible() || config_.checkpointing);
 }
 
 ArenaPlan::Moment Stack::moment(std::string_view phase, std::size_t i) const {
-  return {phase, residuals_[i].branch().meter_name(), i / (config_.cross ? 3 : 2)};
+  return {phase, residuals_[i].branch().meter_name(), i / sublayers()};
 }
 
 Pass Stack::pass_of(const Pass& pass, std::size_t i) {
@@ -75,25 +75,67 @@ Matrix Stack::finish(const Pass& pass, Matrix x, Norm::Saved* saved, Arena& aren
   return x;
 }
 
+void Stack::run_layer(const Pass& pass, std::size_t layer, Matrix x, Matrix y, ResidualSaved* saved,
+                      Arena& arena) const {
+  const std::size_t first = layer * sublayers();
+  for (std::size_t i = 0; i < sublayers(); ++i) {
+    const Matrix to = i + 1 == sublayers() ? y : arena.matrix(pass.rows(), width());
+    residuals_[first + i].forward(pass_of(pass, first + i), x, to,
+                                  saved == nullptr ? nullptr : saved + i, arena);
+    x = to;
+  }
+}
+
+void Stack::plan_layer(const Pass& pass, std::size_t layer, bool saves, ArenaPlan& plan) const {
+  for (std::size_t i = 0; i < sublayers(); ++i) {
+    if (i + 1 < sublayers()) plan.take(row_bytes(pass));
+    residuals_[layer * sublayers() + i].plan_forward(pass, saves, plan);
+  }
+}
+
+Matrix Stack::forward_frozen(const Pass& pass, Matrix x, Arena& arena) const {
+  if (config_.frozen == 0) return x;
+  Matrix other = arena.matrix(pass.rows(), width());
+  for (std::size_t layer = 0; layer < config_.frozen; ++layer) {
+    const Arena::Frame frame(arena);
+    run_layer(pass, layer, x, other, nullptr, arena);
+    std::swap(x, other);
+  }
+  return x;
+}
+
+void Stack::forward_streams(const Pass& pass, Matrix x, Tape& tape, Arena& arena) const {
+  tape.a = x;
+  tape.b = arena.matrix(pass.rows(), width());
+  copy(tape.a, tape.b);
+  for (std::size_t i = 0; i < residuals_.size(); ++i) {
+    residuals_[i].add_to(pass_of(pass, i), i % 2 == 0 ? tape.b : tape.a,
+                         i % 2 == 0 ? tape.a : tape.b, arena);
+  }
+  tape.output = arena.matrix(pass.rows(), width());
+  mean_of_streams(tape.a, tape.b, tape.output);
+}
+
 Matrix Stack::forward(const Pass& pass, Matrix x, Tape& tape, Arena& arena) const {
   if (reversible()) {
-    tape.a = x;
-    tape.b = arena.matrix(pass.rows(), width());
-    copy(tape.a, tape.b);
-    for (std::size_t i = 0; i < residuals_.size(); ++i) {
-      residuals_[i].add_to(pass_of(pass, i), i % 2 == 0 ? tape.b : tape.a,
-                           i % 2 == 0 ? tape.a : tape.b, arena);
+    forward_streams(pass, x, tape, arena);
+    return finish(pass, tape.output, &tape.final_norm, arena);
+  }
+  tape.output = forward_frozen(pass, x, arena);
+  if (config_.checkpointing) {
+    tape.inputs.resize(config_.layers);
+    for (std::size_t layer = config_.frozen; layer < config_.layers; ++layer) {
+      tape.inputs[layer] = std::exchange(tape.output, arena.matrix(pass.rows(), width()));
+      const Arena::Frame frame(arena);
+      run_layer(pass, layer, tape.inputs[layer], tape.output, nullptr, arena);
     }
-    tape.output = arena.matrix(pass.rows(), width());
-    mean_of_streams(tape.a, tape.b, tape.output);
   } else {
     // Backward reads the input of a post-norm sublayer, but of a pre-norm one only what the
     // sublayer itself keeps: there two buffers take turns.
     tape.residuals.resize(residuals_.size());
-    tape.output = x;
     Matrix y;
-    for (std::size_t i = 0; i < residuals_.size(); ++i) {
-      if (i == 0 || post_norm()) y = arena.matrix(pass.rows(), width());
+    for (std::size_t i = frozen_sublayers(); i < residuals_.size(); ++i) {
+      if (i == frozen_sublayers() || post_norm()) y = arena.matrix(pass.rows(), width());
       residuals_[i].forward(pass_of(pass, i), tape.output, y, &tape.residuals[i], arena);
       std::swap(tape.output, y);
     }
@@ -111,9 +153,18 @@ void Stack::plan_forward(const Pass& pass, ArenaPlan& plan) const {
     plan.at({.phase = "forward", .layer = kStreamsMeter});
     plan.take(row_bytes(pass));
   } else {
-    for (std::size_t i = 0; i < residuals_.size(); ++i) {
+    if (config_.frozen > 0) plan.take(row_bytes(pass));
+    for (std::size_t layer = 0; layer < config_.layers; ++layer) {
+      const bool frozen = layer < config_.frozen;
+      if (!frozen && !config_.checkpointing) continue;
+      plan.at(moment("forward", layer * sublayers()));
+      if (!frozen) plan.take(row_bytes(pass));
+      const ArenaPlan::Frame frame(plan);
+      plan_layer(pass, layer, /*saves=*/false, plan);
+    }
+    for (std::size_t i = frozen_sublayers(); i < residuals_.size() && !config_.checkpointing; ++i) {
       plan.at(moment("forward", i));
-      if (i == 0 || post_norm()) plan.take(row_bytes(pass));
+      if (i == frozen_sublayers() || post_norm()) plan.take(row_bytes(pass));
       residuals_[i].plan_forward(pass, /*saves=*/true, plan);
     }
   }
@@ -130,12 +181,29 @@ void Stack::backward(const Pass& pass, Tape& tape, Matrix g, Arena& arena) const
     const Meter::Scope scope(kFinalMeter, Phase::kBackward);
     final_norm_->backward(tape.final_norm, g, g, /*add=*/false);
   }
-  if (!reversible()) {
-    for (std::size_t i = residuals_.size(); i-- > 0;) {
-      residuals_[i].backward(pass_of(pass, i), tape.residuals[i], g, arena);
-    }
-    return;
+  if (reversible()) return backward_streams(pass, tape, g, arena);
+  if (config_.checkpointing) return backward_layers(pass, tape, g, arena);
+  for (std::size_t i = residuals_.size(); i-- > frozen_sublayers();) {
+    residuals_[i].backward(pass_of(pass, i), tape.residuals[i], g, arena);
   }
+}
+
+void Stack::backward_layers(const Pass& pass, Tape& tape, Matrix g, Arena& arena) const {
+  Pass again = pass;
+  again.recomputing = true;
+  tape.residuals.resize(sublayers());
+  for (std::size_t layer = config_.layers; layer-- > config_.frozen;) {
+    const Arena::Frame frame(arena);
+    const Matrix y = arena.matrix(pass.rows(), width());
+    run_layer(again, layer, tape.inputs[layer], y, tape.residuals.data(), arena);
+    for (std::size_t i = sublayers(); i-- > 0;) {
+      const std::size_t sublayer = layer * sublayers() + i;
+      residuals_[sublayer].backward(pass_of(pass, sublayer), tape.residuals[i], g, arena);
+    }
+  }
+}
+
+void Stack::backward_streams(const Pass& pass, Tape& tape, Matrix g, Arena& arena) const {
   const Arena::Frame frame(arena);
   const Matrix other = arena.matrix(pass.rows(), width());
   {
@@ -156,12 +224,21 @@ void Stack::plan_backward(const Pass& pass, ArenaPlan& plan) const {
   const ArenaPlan::Frame frame(plan);
   plan.at({.phase = "backward", .layer = kStreamsMeter});
   if (reversible()) plan.take(row_bytes(pass));
-  for (std::size_t i = residuals_.size(); i-- > 0;) {
-    plan.at(moment("backward", i));
-    if (reversible()) {
-      residuals_[i].plan_undo(pass, plan);
-    } else {
-      residuals_[i].plan_backward(pass, plan);
+  for (std::size_t layer = config_.layers; layer-- > config_.frozen;) {
+    const ArenaPlan::Frame layer_frame(plan);
+    plan.at(moment("backward", layer * sublayers()));
+    if (config_.checkpointing) {
+      plan.take(row_bytes(pass));
+      plan_layer(pass, layer, /*saves=*/true, plan);
+    }
+    for (std::size_t i = sublayers(); i-- > 0;) {
+      const std::size_t sublayer = layer * sublayers() + i;
+      plan.at(moment("backward", sublayer));
+      if (reversible()) {
+        residuals_[sublayer].plan_undo(pass, plan);
+      } else {
+        residuals_[sublayer].plan_backward(pass, plan);
+      }
     }
   }
 }
@@ -198,9 +275,16 @@ void Stack::plan_infer(const Pass& pass, ArenaPlan& plan) const {
 }
 
 void Stack::add_cost(const Pass& pass, CostTable& table) const {
-  for (const Residual& r : residuals_) {
-    table[std::string(r.branch().meter_name())] += r.branch_cost(pass);
-    table["add & norm"] += r.norm_cost(pass);
+  for (std::size_t i = 0; i < residuals_.size(); ++i) {
+    const Residual& r = residuals_[i];
+    Cost branch = r.branch_cost(pass);
+    Cost norm = r.norm_cost(pass);
+    if (i < frozen_sublayers()) {
+      branch = {.forward = branch.forward};
+      norm = {.forward = norm.forward};
+    }
+    table[std::string(r.branch().meter_name())] += branch;
+    table["add & norm"] += norm;
   }
   if (final_norm_ != nullptr) table[std::string(kFinalMeter)] += final_norm_->cost(pass.rows());
   if (reversible()) {

@@ -7,6 +7,9 @@
 //
 // and the output is (a + b)/2. On the way back each step is undone by subtracting f_i again, so the
 // memory of the activations does not grow with depth (Gomez et al., 2017; Kitaev et al., 2020).
+//
+// With checkpointing a layer keeps its input only and is computed again on the way back (Chen et
+// al., 2016). Frozen layers, the first ones, keep nothing, and backward ends before them.
 #pragma once
 
 #include <map>
@@ -31,6 +34,8 @@ struct StackConfig {
   NormKind norm = NormKind::kLayer;
   float epsilon = 1e-5F;
   float dropout = 0.0F;
+  bool checkpointing = false;
+  std::size_t frozen = 0;  // layers
 };
 
 // Costs filed under the meter's names.
@@ -41,6 +46,7 @@ class Stack {
   // What forward leaves for backward. Reused from step to step.
   struct Tape {
     std::vector<ResidualSaved> residuals;
+    std::vector<Matrix> inputs;  // of the layers, with checkpointing
     Matrix output;
     Norm::Saved final_norm;
     Matrix a;  // the reversible streams
@@ -72,8 +78,7 @@ class Stack {
 
   std::size_t self_attentions() const { return config_.layers; }
   const MultiHeadAttention& self_attention(std::size_t layer) const {
-    const std::size_t sublayers = config_.cross ? 3 : 2;
-    return static_cast<const MultiHeadAttention&>(residuals_[layer * sublayers].branch());
+    return static_cast<const MultiHeadAttention&>(residuals_[layer * sublayers()].branch());
   }
   const StackConfig& config() const { return config_; }
   const std::vector<Residual>& residuals() const { return residuals_; }
@@ -81,6 +86,8 @@ class Stack {
  private:
   void add_residual(std::unique_ptr<Branch> branch, Parameters& parameters,
                     const std::string& name);
+  std::size_t sublayers() const { return config_.cross ? 3 : 2; }
+  std::size_t frozen_sublayers() const { return config_.frozen * sublayers(); }
   bool post_norm() const { return config_.wiring == Wiring::kPostNorm; }
   bool reversible() const { return config_.wiring == Wiring::kReversible; }
   std::size_t width() const { return config_.attention.d_model; }
@@ -88,6 +95,14 @@ class Stack {
   ArenaPlan::Moment moment(std::string_view phase, std::size_t i) const;
   // The pass of sublayer i: its own stream of random numbers.
   static Pass pass_of(const Pass& pass, std::size_t i);
+  // One layer without keeping anything but its output, or keeping all in `saved`.
+  void run_layer(const Pass& pass, std::size_t layer, Matrix x, Matrix y, ResidualSaved* saved,
+                 Arena& arena) const;
+  void plan_layer(const Pass& pass, std::size_t layer, bool saves, ArenaPlan& plan) const;
+  Matrix forward_frozen(const Pass& pass, Matrix x, Arena& arena) const;
+  void forward_streams(const Pass& pass, Matrix x, Tape& tape, Arena& arena) const;
+  void backward_layers(const Pass& pass, Tape& tape, Matrix g, Arena& arena) const;
+  void backward_streams(const Pass& pass, Tape& tape, Matrix g, Arena& arena) const;
   void mean_of_streams(Matrix a, Matrix b, Matrix y) const;
   Matrix finish(const Pass& pass, Matrix x, Norm::Saved* saved, Arena& arena) const;
 

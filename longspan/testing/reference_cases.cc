@@ -100,6 +100,11 @@ ModelConfig with_dropout(ModelConfig c) {
   return c;
 }
 
+ModelConfig checkpointed(ModelConfig c) {
+  c.checkpointing = true;
+  return c;
+}
+
 // Deep enough for the rounding of reversible streams to show, if it grew.
 ModelConfig deep(ModelConfig c) {
   c.layers = 10;
@@ -115,6 +120,7 @@ std::vector<ModelCase> decoder_cases() {
           {"decoder_reversible_deep", deep(reversible_decoder()), {.batch = 1, .length = 5}},
           {"decoder_rotary_post", rotary_post(), {.batch = 3, .length = 5, .padded = true}},
           {"decoder_dropout", with_dropout(gpt()), {.batch = 2, .length = 7}},
+          {"decoder_checkpointed", checkpointed(with_dropout(gpt())), {.batch = 2, .length = 7}},
           {"decoder_reversible_dropout",
            with_dropout(reversible_decoder()),
            {.batch = 2, .length = 6}}};
@@ -178,7 +184,18 @@ std::vector<ModelCase> translator_cases() {
           {"translator_two_tables", two_tables, wide},
           {"translator_reversible", reversible, wide},
           {"translator_dropout", with_dropout(post), wide},
+          {"translator_checkpointed", checkpointed(post), wide},
           {"translator_reversible_dropout", with_dropout(reversible), wide}};
+}
+
+ModelConfig frozen(ModelConfig c, std::size_t layers) {
+  c.frozen_layers = layers;
+  return c;
+}
+
+ModelConfig adapted(ModelConfig c) {
+  c.lora_rank = 3;
+  return c;
 }
 
 // One full sequence, the others shorter and shorter; never empty.
@@ -199,6 +216,21 @@ std::vector<std::int32_t> draw(std::size_t count, std::size_t bound, RandomKey k
 }
 
 }  // namespace
+
+std::vector<ModelCase> frozen_cases() {
+  const BatchShape some{.batch = 2, .length = 7};
+  const BatchShape typed{.batch = 3, .length = 6, .padded = true, .typed = true};
+  const BatchShape wide{.batch = 2, .length = 4, .source_length = 7, .padded = true};
+  return {{"frozen_one", frozen(gpt(), 1), some},
+          {"frozen_all", frozen(with_dropout(gpt()), 2), some},
+          {"frozen_checkpointed", checkpointed(frozen(deep(rotary_post()), 4)), some},
+          {"frozen_bert", frozen(with_dropout(bert()), 1), typed},
+          {"frozen_translator", frozen(translator("pre"), 1), wide},
+          {"adapted_llama", adapted(llama()), some},
+          {"adapted_bert", adapted(with_dropout(bert())), typed},
+          {"adapted_reversible", adapted(reversible_decoder()), some},
+          {"adapted_translator", checkpointed(adapted(translator("post"))), wide}};
+}
 
 std::vector<ModelCase> model_cases() {
   std::vector<ModelCase> all = decoder_cases();

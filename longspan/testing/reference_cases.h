@@ -28,6 +28,8 @@ struct ModelCase {
 inline void PrintTo(const ModelCase& c, std::ostream* out) { *out << c.name; }
 
 std::vector<ModelCase> model_cases();
+// Models of which a part is frozen; what is trained beside them the reference does not know.
+std::vector<ModelCase> frozen_cases();
 
 // Random tokens and targets; padding is ignored by the loss, and so are some real tokens.
 class BatchData {

@@ -1,0 +1,37 @@
+#include "longspan/layers/adapter.h"
+
+#include <cmath>
+
+#include "longspan/kernels/gemm.h"
+
+namespace longspan {
+
+Adapter::Adapter(Parameters& parameters, const std::string& name, std::size_t in, std::size_t out,
+                 std::size_t rank, float alpha)
+    : a_(&parameters.declare(name + ".lora_a", rank, in,
+                             Initializer::normal(1.0F / std::sqrt(static_cast<float>(in))))),
+      b_(&parameters.declare(name + ".lora_b", out, rank, Initializer::zeros())),
+      scale_(alpha / static_cast<float>(rank)) {}
+
+void Adapter::forward(ConstMatrix x, Matrix t, Matrix y) const {
+  gemm(x, a_->matrix(), t, {.transpose_b = true});
+  gemm(t, b_->matrix(), y, {.transpose_b = true, .accumulate = true, .alpha = scale_});
+}
+
+void Adapter::backward(ConstMatrix dy, Matrix u, Matrix dx) const {
+  gemm(dy, b_->matrix(), u);
+  gemm(u, a_->matrix(), dx, {.accumulate = true, .alpha = scale_});
+}
+
+void Adapter::accumulate(ConstMatrix x, ConstMatrix t, ConstMatrix dy, ConstMatrix u) const {
+  const GemmOptions add{.transpose_a = true, .accumulate = true, .alpha = scale_};
+  gemm(dy, t, b_->gradient_matrix(), add);
+  gemm(u, x, a_->gradient_matrix(), add);
+}
+
+Cost Adapter::cost(std::size_t rows) const {
+  const Work products = maccs(std::uint64_t{rows} * rank() * (a_->cols + b_->rows));
+  return {products, products, products};
+}
+
+}  // namespace longspan
