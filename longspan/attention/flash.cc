@@ -274,22 +274,37 @@ void FlashAttention::run_forward(const AttentionInputs& in, Heads y, std::span<f
 void FlashAttention::run_backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
                                   std::span<const float> saved, const AttentionGradients& grad,
                                   std::span<float> /*signals*/, Arena& arena) const {
-  AttentionShape s = shape_of(in);
-  s.bias_gradient = static_cast<bool>(grad.bias);
-  const std::size_t chunks = key_chunks(s);
-  const std::size_t rows = s.batch * s.heads * s.m;
-  const std::size_t floats = tiled_backward_scratch(s.d, s.e);
+  const AttentionShape s = shape_of(in);
   const auto counts = take_counts(arena);
-  const auto delta = arena.take(rows);
-  const auto partials = arena.take((chunks - 1) * rows * s.d);
-  const auto scratch = arena.take(workers() * floats);
-
+  const auto delta = arena.take(s.batch * s.heads * s.m);
   parallel_for(s.batch * s.heads, [&](std::size_t plane, std::size_t worker) {
     const std::size_t b = plane / s.heads;
     const std::size_t h = plane % s.heads;
     tiled_delta(y.head(b, h), dy.head(b, h), delta.data() + plane * s.m);
     counts[worker].queries += s.m;
   });
+  spread_backward(in, dy, saved, delta, grad, counts, arena);
+}
+
+void FlashAttention::backward_with_delta(const AttentionInputs& in, ConstHeads dy,
+                                         std::span<const float> saved, std::span<const float> delta,
+                                         const AttentionGradients& grad, Arena& arena) const {
+  const Arena::Frame frame(arena);
+  spread_backward(in, dy, saved, delta, grad, take_counts(arena), arena);
+}
+
+void FlashAttention::spread_backward(const AttentionInputs& in, ConstHeads dy,
+                                     std::span<const float> saved, std::span<const float> delta,
+                                     const AttentionGradients& grad, std::span<TileCounts> counts,
+                                     Arena& arena) const {
+  AttentionShape s = shape_of(in);
+  s.bias_gradient = static_cast<bool>(grad.bias);
+  const std::size_t chunks = key_chunks(s);
+  const std::size_t rows = s.batch * s.heads * s.m;
+  const std::size_t floats = tiled_backward_scratch(s.d, s.e);
+  const auto partials = arena.take((chunks - 1) * rows * s.d);
+  const auto scratch = arena.take(workers() * floats);
+
   const Backward backward(in, dy, saved.data(), delta.data(), grad, chunks, partials.data());
   parallel_for(backward.tasks(), [&](std::size_t task, std::size_t worker) {
     backward.run(backward.task(task), scratch.data() + worker * floats, counts[worker]);
@@ -302,6 +317,14 @@ void FlashAttention::run_backward(const AttentionInputs& in, ConstHeads y, Const
     });
   }
   Meter::report(backward_work(s, total(counts)));
+}
+
+AttentionCost FlashAttention::cost_with_delta(const AttentionShape& s) const {
+  const std::size_t queries = s.batch * s.heads * s.m;
+  AttentionCost with = cost(s);
+  with.backward.maccs -= queries * s.e;
+  with.backward_scratch -= Arena::bytes_for(queries);
+  return with;
 }
 
 }  // namespace longspan

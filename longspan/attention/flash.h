@@ -29,6 +29,7 @@
 #pragma once
 
 #include "longspan/attention/attention.h"
+#include "longspan/kernels/tiled_attention.h"
 
 namespace longspan {
 
@@ -46,12 +47,22 @@ class FlashAttention final : public Attention {
   Abilities abilities() const override { return Abilities::all(); }
   AttentionCost cost(const AttentionShape& shape) const override;
 
+  // backward given D_i = Σ_j P_ij·∂L/∂P_ij, for callers whose loss sees the weights P otherwise
+  // than through y: dS = P⊙(dy·vᵀ − D).
+  void backward_with_delta(const AttentionInputs& in, ConstHeads dy, std::span<const float> saved,
+                           std::span<const float> delta, const AttentionGradients& grad,
+                           Arena& arena) const;
+  AttentionCost cost_with_delta(const AttentionShape& shape) const;
+
  private:
   void run_forward(const AttentionInputs& in, Heads y, std::span<float> saved,
                    Arena& arena) const override;
   void run_backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
                     std::span<const float> saved, const AttentionGradients& grad,
                     std::span<float> signals, Arena& arena) const override;
+  void spread_backward(const AttentionInputs& in, ConstHeads dy, std::span<const float> saved,
+                       std::span<const float> delta, const AttentionGradients& grad,
+                       std::span<TileCounts> counts, Arena& arena) const;
 };
 
 }  // namespace longspan
