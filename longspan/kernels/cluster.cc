@@ -1,7 +1,6 @@
 #include "longspan/kernels/cluster.h"
 
 #include <algorithm>
-#include <numeric>
 
 // clang-format off
 #undef HWY_TARGET_INCLUDE
@@ -78,25 +77,20 @@ HWY_INLINE void count_bits(std::uint64_t code, std::int32_t* HWY_RESTRICT counts
 
 }  // namespace
 
-// Whether any assignment changed.
-bool NearestCodes(std::span<const std::uint64_t> codes, std::span<const std::uint64_t> centres,
+void NearestCodes(std::span<const std::uint64_t> codes, std::span<const std::uint64_t> centres,
                   std::int32_t* assignment) {
   constexpr std::size_t kStep = 2 * kCodes;
   HWY_ALIGN std::uint64_t index[kStep];
   HWY_ALIGN std::uint64_t last[kStep] = {};
-  bool changed = false;
   for (std::size_t i = 0; i < codes.size(); i += kStep) {
     const std::size_t count = std::min(kStep, codes.size() - i);
     const std::uint64_t* from = codes.data() + i;
     if (count < kStep) from = std::copy_n(from, count, last) - count;
     nearest_pair(from, centres, index);
     for (std::size_t j = 0; j < count; ++j) {
-      const auto nearest = static_cast<std::int32_t>(index[j]);
-      changed = changed || assignment[i + j] != nearest;
-      assignment[i + j] = nearest;
+      assignment[i + j] = static_cast<std::int32_t>(index[j]);
     }
   }
-  return changed;
 }
 
 void Majority(std::span<const std::uint64_t> codes, const std::int32_t* assignment,
@@ -127,30 +121,22 @@ namespace longspan {
 HWY_EXPORT(NearestCodes);
 HWY_EXPORT(Majority);
 
-std::size_t hamming_scratch(std::size_t clusters) { return clusters * (kCodeBits + 1); }
+std::size_t majority_scratch(std::size_t clusters) { return clusters * (kCodeBits + 1); }
 
 void nearest_codes(std::span<const std::uint64_t> codes, std::span<const std::uint64_t> centres,
                    std::int32_t* assignment) {
   HWY_DYNAMIC_DISPATCH(NearestCodes)(codes, centres, assignment);
 }
 
-void hamming_kmeans(std::span<const std::uint64_t> codes, std::size_t iterations,
-                    std::span<std::uint64_t> centres, std::int32_t* assignment,
-                    std::int32_t* counts) {
-  const std::size_t n = codes.size();
-  const std::size_t clusters = centres.size();
-  if (n <= clusters) {
-    std::ranges::copy(codes, centres.begin());
-    std::fill(centres.begin() + static_cast<std::ptrdiff_t>(n), centres.end(), std::uint64_t{0});
-    std::iota(assignment, assignment + n, 0);
-    return;
+void spaced_codes(std::span<const std::uint64_t> codes, std::span<std::uint64_t> centres) {
+  for (std::size_t c = 0; c < centres.size(); ++c) {
+    centres[c] = codes[c * codes.size() / centres.size()];
   }
-  for (std::size_t c = 0; c < clusters; ++c) centres[c] = codes[c * n / clusters];
-  std::fill_n(assignment, n, -1);
-  for (std::size_t l = 0; l < iterations; ++l) {
-    if (!HWY_DYNAMIC_DISPATCH(NearestCodes)(codes, centres, assignment)) return;
-    HWY_DYNAMIC_DISPATCH(Majority)(codes, assignment, centres, counts);
-  }
+}
+
+void majority_codes(std::span<const std::uint64_t> codes, const std::int32_t* assignment,
+                    std::span<std::uint64_t> centres, std::int32_t* counts) {
+  HWY_DYNAMIC_DISPATCH(Majority)(codes, assignment, centres, counts);
 }
 
 }  // namespace longspan
