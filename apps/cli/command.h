@@ -19,6 +19,7 @@ void add_list(CLI::App& app, const Common& common);
 void add_train(CLI::App& app, const Common& common);
 void add_eval(CLI::App& app, const Common& common);
 void add_generate(CLI::App& app, const Common& common);
+void add_calibrate(CLI::App& app, const Common& common);
 void add_plan(CLI::App& app, const Common& common);
 void add_version(CLI::App& app, const Common& common);
 

@@ -64,6 +64,7 @@ int run(int argc, char** argv) {
   add_eval(app, common);
   add_generate(app, common);
   add_plan(app, common);
+  add_calibrate(app, common);
   add_version(app, common);
   for (CLI::App* command : app.get_subcommands({})) command->fallthrough();
   try {

@@ -1,0 +1,147 @@
+// longspan calibrate: measures this machine, so that times can be predicted on it.
+#include <fmt/core.h>
+
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "command.h"
+#include "longspan/base/error.h"
+#include "longspan/io/json_file.h"
+#include "longspan/measure/calibrate.h"
+#include "longspan/measure/check.h"
+
+namespace longspan::cli {
+
+namespace {
+
+constexpr double kNoisy = 0.1;  // spread of repeated measurements
+
+struct CalibrateOptions {
+  std::string out;
+  bool check = false;
+  bool show = false;
+};
+
+std::filesystem::path path_of(const CalibrateOptions& o) {
+  return o.out.empty() ? calibration_path(this_machine()) : std::filesystem::path(o.out);
+}
+
+std::function<void(std::string_view)> progress(const Common& common, const char* what) {
+  return [quiet = common.quiet, what](std::string_view part) {
+    if (!quiet) fmt::print(stderr, "{} {}\n", what, part);
+  };
+}
+
+void print_calibration(const Calibration& c, const std::filesystem::path& path) {
+  fmt::print("{} ({}), {} threads, longspan {}\n", c.machine.cpu, c.machine.instructions,
+             c.machine.threads, c.machine.version);
+  fmt::print("{:<34}{:.1f} GFLOP/s\n", "peak of fused multiply-adds", c.fma_peak / 1e9);
+  fmt::print("{:<34}{:.1f} GB/s\n", "streaming from memory", c.bandwidth / 1e9);
+  fmt::print("{:<34}{:.2f} µs\n", "a call that does nothing", 1e6 * c.call_seconds);
+  const std::vector<double>& product = c.rates.at("product forward").warm;
+  if (product[0] > 0.0) {
+    fmt::print("{:<34}{:.1f} GFLOP/s\n", "large products",
+               2e-9 * static_cast<double>(c.machine.threads) / product[0]);
+  }
+  fmt::print("{:<34}× {:.2f} forward, × {:.2f} training\n", "models take, beyond their calls",
+             c.forward.factor, c.training.factor);
+  fmt::print("{:<34}{:.0f} s; kept in {}\n", "calibrating took", c.seconds, path.string());
+}
+
+nlohmann::json to_json(const TimeCheck& t) {
+  return {{"predicted", t.predicted.seconds},
+          {"low", t.predicted.low},
+          {"high", t.predicted.high},
+          {"measured", t.measured.median()},
+          {"best", t.measured.best()},
+          {"spread", t.measured.spread()},
+          {"error", t.error()}};
+}
+
+nlohmann::json to_json(const ErrorSummary& s) {
+  return {{"median_error", s.median}, {"worst_error", s.worst}, {"spread", s.spread}};
+}
+
+void print_check_json(const std::vector<CheckedPoint>& points) {
+  nlohmann::json json = {{"points", nlohmann::json::array()},
+                         {"forward", to_json(summarize(points, false))},
+                         {"step", to_json(summarize(points, true))}};
+  for (const CheckedPoint& p : points) {
+    json["points"].push_back({{"model", p.point.name},
+                              {"attention", p.point.config.attention},
+                              {"length", p.point.shape.length},
+                              {"batch", p.point.shape.batch},
+                              {"d_model", p.point.config.d_model},
+                              {"forward", to_json(p.forward)},
+                              {"step", to_json(p.step)}});
+  }
+  fmt::print("{}\n", json.dump(2));
+}
+
+void print_check(const std::vector<CheckedPoint>& points) {
+  fmt::print("{:<22} {:<11} {:>6}   {:>9} {:>9} {:>7}   {:>9} {:>9} {:>7}\n", "attention", "model",
+             "length", "forward", "measured", "error", "step", "measured", "error");
+  for (const CheckedPoint& p : points) {
+    const auto part = [](const TimeCheck& t) {
+      return fmt::format("{:>6.2f} ms {:>6.2f} ms {:>+6.1f}%", 1e3 * t.predicted.seconds,
+                         1e3 * t.measured.median(), 100 * t.error());
+    };
+    fmt::print("{:<22} {:<11} {:>6}   {}   {}\n", p.point.config.attention, p.point.name,
+               p.point.shape.length, part(p.forward), part(p.step));
+  }
+  for (const bool step : {false, true}) {
+    const ErrorSummary s = summarize(points, step);
+    fmt::print("{}: median error {:.1f} %, worst {:.1f} %, over {} points\n",
+               step ? "training step" : "forward", 100 * s.median, 100 * s.worst, points.size());
+    if (s.spread > kNoisy) {
+      fmt::print("  the machine is noisy: repeated measurements differ by {:.0f} %\n",
+                 100 * s.spread);
+    }
+  }
+}
+
+void run(const CalibrateOptions& o, const Common& common) {
+  const std::filesystem::path path = path_of(o);
+  if (o.check) {
+    const Calibration c = load_calibration(path);
+    const auto points = check_times(c, progress(common, "checking"));
+    return common.json ? print_check_json(points) : print_check(points);
+  }
+  Calibration c;
+  if (o.show) {
+    c = load_calibration(path);
+  } else {
+    c = calibrate(progress(common, "measuring"));
+    if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path());
+    write_json(path, to_json(c));
+  }
+  if (common.json) {
+    fmt::print("{}\n", longspan::to_json(c).dump(2));
+  } else {
+    print_calibration(c, path);
+  }
+}
+
+}  // namespace
+
+void add_calibrate(CLI::App& app, const Common& common) {
+  CLI::App* command =
+      app.add_subcommand("calibrate", "Measures this machine, so that times can be predicted");
+  const auto options = std::make_shared<CalibrateOptions>();
+  add_text(*command, "--out", options->out,
+           "File for the result; in the user's cache unless given");
+  command->add_flag("--check", options->check,
+                    "Predicts and measures a grid of models that calibration did not see");
+  command->add_flag("--show", options->show, "Shows the calibration that is there");
+  command->footer(
+      "Examples:\n"
+      "  longspan calibrate\n"
+      "  longspan calibrate --threads 1\n"
+      "  longspan calibrate --check --json");
+  command->callback([options, &common] { run(*options, common); });
+}
+
+}  // namespace longspan::cli

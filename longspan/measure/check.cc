@@ -1,0 +1,129 @@
+#include "longspan/measure/check.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <memory>
+
+#include "longspan/attention/registry.h"
+#include "longspan/base/error.h"
+
+namespace longspan {
+
+namespace {
+
+struct Scale {
+  const char* name;
+  const char* family;
+  std::size_t layers, heads, d_model, batch;
+  std::array<std::size_t, 4> lengths;
+};
+constexpr std::array kScales = {
+    Scale{"narrow", "encoder", 3, 4, 96, 2, {100, 333, 700, 1500}},
+    Scale{"gated", "decoder", 2, 6, 192, 3, {48, 160, 400, 900}},
+    Scale{"post", "encoder", 1, 6, 384, 1, {90, 350, 600, 1200}},
+    Scale{"words", "decoder", 2, 2, 128, 8, {32, 72, 192, 320}},
+    Scale{"reversible", "encoder", 4, 4, 64, 1, {200, 450, 900, 1800}},
+    Scale{"wide", "encoder", 1, 10, 640, 1, {40, 150, 300, 500}},
+};
+
+ModelConfig config_of(const Scale& s, std::string_view attention, std::size_t length) {
+  ModelConfig c;
+  c.family = s.family;
+  c.layers = s.layers;
+  c.heads = s.heads;
+  c.d_model = s.d_model;
+  c.max_length = length;
+  c.attention = attention;
+  const std::string_view name = s.name;
+  if (name == "gated") {
+    c.gated = true;
+    c.activation = "silu";
+    c.norm = "rms";
+    c.positions = "rotary";
+    c.bias = false;
+    c.d_ff = 512;
+  }
+  if (name == "post") {
+    c.wiring = "post";
+    c.activation = "gelu";
+    c.head = "classifier";
+    c.classes = 10;
+    c.tied = false;
+  }
+  if (name == "words") c.vocab = 1000;
+  if (name == "reversible") c.wiring = "reversible";
+  return c;
+}
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  const std::size_t n = values.size();
+  return 0.5 * (values[(n - 1) / 2] + values[n / 2]);
+}
+
+}  // namespace
+
+std::vector<GridPoint> check_grid() {
+  constexpr std::size_t kMost = 72;  // so that it stays within minutes
+  const std::size_t all = mechanisms().size() * kScales.size() * kScales[0].lengths.size();
+  const std::size_t stride = std::max<std::size_t>(1, (all + kMost - 1) / kMost);
+  std::vector<GridPoint> grid;
+  std::size_t index = 0;
+  for (const Mechanism& m : mechanisms()) {
+    const bool causal = m.make("")->abilities().causal;
+    for (std::size_t n = 0; n < kScales[0].lengths.size(); ++n) {
+      for (const Scale& s : kScales) {
+        // The stride is coprime to what it walks over, or else some scales never come.
+        if ((index++ + n) % stride != 0) continue;
+        Scale own = s;
+        if (!causal) own.family = "encoder";
+        const std::size_t length = s.lengths[n];
+        grid.push_back({s.name, config_of(own, m.name, length), {s.batch, length, 0}});
+      }
+    }
+  }
+  return grid;
+}
+
+std::vector<CheckedPoint> check_times(const Calibration& c,
+                                      const std::function<void(std::string_view)>& report) {
+  const std::vector<GridPoint> grid = check_grid();
+  std::vector<CheckedPoint> checked;
+  for (const Mechanism& m : mechanisms()) {
+    report(m.name);
+    std::vector<std::unique_ptr<ModelRun>> runs;
+    std::vector<Job> jobs;
+    const std::size_t first = checked.size();
+    for (const GridPoint& p : grid) {
+      if (p.config.attention != m.name) continue;
+      runs.push_back(std::make_unique<ModelRun>(p.config, p.shape));
+      ModelRun& run = *runs.back();
+      const OptimizerConfig& optimizer = run.train_config().optimizer;
+      checked.push_back({p,
+                         {predict_forward(c, run.model(), run.batch()), {}},
+                         {predict_step(c, run.model(), run.batch(), optimizer), {}}});
+      jobs.emplace_back([&run] { run.forward(); });
+      jobs.emplace_back([&run] { run.step(); });
+    }
+    const std::vector<Samples> samples = sample(jobs);
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      checked[first + i].forward.measured = samples[2 * i];
+      checked[first + i].step.measured = samples[2 * i + 1];
+    }
+  }
+  return checked;
+}
+
+ErrorSummary summarize(const std::vector<CheckedPoint>& points, bool step) {
+  std::vector<double> errors;
+  std::vector<double> spreads;
+  for (const CheckedPoint& p : points) {
+    const TimeCheck& check = step ? p.step : p.forward;
+    errors.push_back(std::abs(check.error()));
+    spreads.push_back(check.measured.spread());
+  }
+  return {median(errors), *std::ranges::max_element(errors), median(spreads)};
+}
+
+}  // namespace longspan

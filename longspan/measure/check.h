@@ -1,0 +1,51 @@
+// Predicted against measured time, over a grid of models, mechanisms and lengths that calibration
+// did not see.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "longspan/measure/calibration.h"
+#include "longspan/measure/model_run.h"
+#include "longspan/measure/predict.h"
+#include "longspan/measure/sampling.h"
+
+namespace longspan {
+
+struct TimeCheck {
+  TimePrediction predicted;
+  Samples measured;
+
+  // predicted / measured − 1
+  double error() const { return predicted.seconds / measured.median() - 1.0; }
+};
+
+struct GridPoint {
+  std::string name;  // of the model
+  ModelConfig config;
+  RunShape shape;
+};
+
+struct CheckedPoint {
+  GridPoint point;
+  TimeCheck forward;
+  TimeCheck step;
+};
+
+// At least forty points; every mechanism of the registry is in it.
+std::vector<GridPoint> check_grid();
+
+// `report` is told of each mechanism as it comes.
+std::vector<CheckedPoint> check_times(const Calibration& calibration,
+                                      const std::function<void(std::string_view)>& report);
+
+struct ErrorSummary {
+  double median = 0.0;  // of |error|
+  double worst = 0.0;
+  double spread = 0.0;  // median of the measurements' own
+};
+ErrorSummary summarize(const std::vector<CheckedPoint>& points, bool step);
+
+}  // namespace longspan

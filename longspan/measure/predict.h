@@ -1,0 +1,31 @@
+// Predicted time of a pass on a calibrated machine, with an interval.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "longspan/learning/optimizer.h"
+#include "longspan/measure/calibration.h"
+#include "longspan/measure/operation.h"
+#include "longspan/models/model.h"
+
+namespace longspan {
+
+struct TimePrediction {
+  double seconds = 0.0;
+  double low = 0.0;  // nine of ten runs on a quiet machine are expected within
+  double high = 0.0;
+  std::map<std::string, double> by_layer;  // seconds
+};
+
+// Of the calls alone, without the closing factor. `bytes` is the working set.
+double seconds_of(const Calibration& calibration, const Operation& operation, double bytes);
+
+// Model::evaluate.
+TimePrediction predict_forward(const Calibration& calibration, const Model& model,
+                               const Batch& shape);
+// Trainer::step under backpropagation.
+TimePrediction predict_step(const Calibration& calibration, const Model& model, const Batch& shape,
+                            const OptimizerConfig& optimizer);
+
+}  // namespace longspan
