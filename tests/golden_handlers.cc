@@ -6,6 +6,7 @@
 #include "longspan/models/pretrained.h"
 #include "tests/golden_attention.h"
 #include "tests/golden_case.h"
+#include "tests/golden_feature.h"
 #include "tests/golden_reformer.h"
 
 namespace longspan::golden {
@@ -121,6 +122,10 @@ void run_model(const Case& golden, Comparison& comparison) {
 constexpr Handler kHandlers[] = {
     {"full softmax attention", &run_full},
     {"multi-head self-attention layer", &run_softmax_layer},
+    {"linear transformer (elu+1) bidirectional", &run_linear},
+    {"linear transformer (elu+1) causal", &run_linear},
+    {"linear attention with softmax feature maps (efficient attention), bidirectional",
+     &run_efficient},
     {"Reformer LSH attention (shared QK)", &run_reformer},
     {"Reformer LSH self-attention layer", &run_reformer_layer},
     {"whole model: BertForSequenceClassification", &run_model},

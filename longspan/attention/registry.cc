@@ -6,6 +6,7 @@
 
 #include "longspan/attention/flash.h"
 #include "longspan/attention/full.h"
+#include "longspan/attention/linear_attention.h"
 #include "longspan/attention/window.h"
 #include "longspan/base/config.h"
 
@@ -26,6 +27,9 @@ constexpr std::array kMechanisms = {
     Mechanism{FlashAttention::kName, "exact", "O(n²)",
               "the same by tiles, O(n) memory, recomputed in backward",
               &make<FlashAttention, FlashConfig>},
+    Mechanism{LinearAttention::kName, "kernel", "O(n)",
+              "φ(q)·Σφ(k)vᵀ with φ = elu + 1, or softmax features",
+              &make<LinearAttention, LinearAttentionConfig>},
     Mechanism{WindowAttention::kName, "fixed pattern", "O(n·w)",
               "exact over a sliding window, dilated if asked",
               &make<WindowAttention, WindowConfig>},

@@ -1,0 +1,11 @@
+// Golden cases of attention by features and of low rank.
+#pragma once
+
+#include "tests/golden_case.h"
+
+namespace longspan::golden {
+
+void run_linear(const Case& golden, Comparison& comparison);
+void run_efficient(const Case& golden, Comparison& comparison);
+
+}  // namespace longspan::golden
