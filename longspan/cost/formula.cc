@@ -14,6 +14,16 @@ std::string_view name_of(CostPhase phase) {
   return kNames[static_cast<std::size_t>(phase)];
 }
 
+CountValue& CountValue::operator+=(const CountValue& more) {
+  maccs = add_exactly(maccs, more.maccs);
+  flops = add_exactly(flops, more.flops);
+  return *this;
+}
+
+CountValue operator*(Integer times, const CountValue& count) {
+  return {multiply_exactly(times, count.maccs), multiply_exactly(times, count.flops)};
+}
+
 CountFormula& CountFormula::operator+=(const CountFormula& more) {
   maccs += more.maccs;
   flops += more.flops;

@@ -39,6 +39,11 @@ std::string_view name_of(CostPhase phase);
 struct CountValue {
   Integer maccs = 0;
   Integer flops = 0;
+
+  // Throw Error where the result needs more than 128 bits.
+  CountValue& operator+=(const CountValue& more);
+  friend CountValue operator+(CountValue a, const CountValue& b) { return a += b; }
+  friend CountValue operator*(Integer times, const CountValue& count);
   bool operator==(const CountValue&) const = default;
 };
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "longspan/base/error.h"
+
 namespace longspan {
 namespace {
 
@@ -17,6 +19,10 @@ std::string reversed_digits(Integer value) {
   return digits;
 }
 
+[[noreturn]] void throw_overflow() {
+  throw Error("[polynomial] a value needs more than 128 bits; need smaller dimensions");
+}
+
 }  // namespace
 
 std::optional<Integer> checked_add(Integer a, Integer b) {
@@ -29,6 +35,18 @@ std::optional<Integer> checked_multiply(Integer a, Integer b) {
   Integer product = 0;
   if (__builtin_mul_overflow(a, b, &product)) return std::nullopt;
   return product;
+}
+
+Integer add_exactly(Integer a, Integer b) {
+  const auto sum = checked_add(a, b);
+  if (!sum) throw_overflow();
+  return *sum;
+}
+
+Integer multiply_exactly(Integer a, Integer b) {
+  const auto product = checked_multiply(a, b);
+  if (!product) throw_overflow();
+  return *product;
 }
 
 std::string to_decimal(Integer value) {

@@ -12,6 +12,10 @@ __extension__ typedef __int128 Integer;  // NOLINT(modernize-use-using): __exten
 std::optional<Integer> checked_add(Integer a, Integer b);
 std::optional<Integer> checked_multiply(Integer a, Integer b);
 
+// The same, or Error.
+Integer add_exactly(Integer a, Integer b);
+Integer multiply_exactly(Integer a, Integer b);
+
 // 8781824 → "8781824".
 std::string to_decimal(Integer value);
 // 8781824 → "8,781,824".

@@ -25,29 +25,13 @@ bool factor_before(Symbol a, Symbol b) {
   return ra != rb ? ra < rb : a < b;
 }
 
-[[noreturn]] void throw_overflow() {
-  throw Error("[polynomial] a value needs more than 128 bits; need smaller dimensions");
-}
-
-Integer add_or_throw(Integer a, Integer b) {
-  const auto sum = checked_add(a, b);
-  if (!sum) throw_overflow();
-  return *sum;
-}
-
-Integer multiply_or_throw(Integer a, Integer b) {
-  const auto product = checked_multiply(a, b);
-  if (!product) throw_overflow();
-  return *product;
-}
-
 Integer power_or_throw(Integer base, int exponent) {
   Integer result = 1;
-  for (int i = 0; i < exponent; ++i) result = multiply_or_throw(result, base);
+  for (int i = 0; i < exponent; ++i) result = multiply_exactly(result, base);
   return result;
 }
 
-Integer magnitude(Integer value) { return value < 0 ? multiply_or_throw(value, -1) : value; }
+Integer magnitude(Integer value) { return value < 0 ? multiply_exactly(value, -1) : value; }
 
 Integer greatest_divisor(Integer a, Integer b) {
   a = magnitude(a);
@@ -199,7 +183,7 @@ void Polynomial::add(const Monomial& monomial, Integer coefficient) {
   if (coefficient == 0) return;
   const auto [at, is_new] = terms_.try_emplace(monomial, coefficient);
   if (is_new) return;
-  at->second = add_or_throw(at->second, coefficient);
+  at->second = add_exactly(at->second, coefficient);
   if (at->second == 0) terms_.erase(at);
 }
 
@@ -213,7 +197,7 @@ Polynomial& Polynomial::operator-=(const Polynomial& other) { return *this += -o
 Polynomial& Polynomial::operator*=(const Polynomial& other) {
   Polynomial product;
   for (const auto& [m1, c1] : terms_) {
-    for (const auto& [m2, c2] : other.terms_) product.add(m1 * m2, multiply_or_throw(c1, c2));
+    for (const auto& [m2, c2] : other.terms_) product.add(m1 * m2, multiply_exactly(c1, c2));
   }
   return *this = std::move(product);
 }
@@ -267,7 +251,7 @@ Polynomial Polynomial::substitute(const SymbolValues& values) const {
     for (const auto& [symbol, exponent] : monomial.powers()) {
       const auto value = values.find(symbol);
       if (value != values.end()) {
-        number = multiply_or_throw(number, power_or_throw(value->second, exponent));
+        number = multiply_exactly(number, power_or_throw(value->second, exponent));
       } else {
         for (int i = 0; i < exponent; ++i) rest = rest * Monomial(symbol);
       }
@@ -285,9 +269,9 @@ Integer Polynomial::evaluate(const SymbolValues& values) const {
       const auto value = values.find(symbol);
       require(value != values.end(), "[polynomial] {} has no value; need one for every symbol",
               symbol.name());
-      term = multiply_or_throw(term, power_or_throw(value->second, exponent));
+      term = multiply_exactly(term, power_or_throw(value->second, exponent));
     }
-    sum = add_or_throw(sum, term);
+    sum = add_exactly(sum, term);
   }
   return sum;
 }

@@ -71,6 +71,7 @@ inline constexpr Symbol d{"d"};          // d_model
 inline constexpr Symbol h{"h"};          // heads
 inline constexpr Symbol f{"f"};          // d_ff
 inline constexpr Symbol v{"v"};          // vocabulary
+inline constexpr Symbol c{"c"};          // classes
 inline constexpr Symbol k{"k"};          // projected length, features, window: the mechanism says
 }  // namespace symbols
 // NOLINTEND(readability-identifier-naming)

@@ -1,0 +1,76 @@
+#include "longspan/cost/memory_use.h"
+
+#include "longspan/base/config.h"
+
+namespace longspan {
+namespace {
+
+constexpr std::array<ElementType, 5> kElements = {
+    {{"fp32", 4}, {"fp16", 2}, {"bf16", 2}, {"fp64", 8}, {"int8", 1}}};
+
+struct Optimizing {
+  std::string_view name;
+  OptimizerCost cost;
+};
+constexpr std::array<Optimizing, 4> kOptimizers = {
+    {{"sgd", {OptimizerKind::kSgd, false, 0}},
+     {"momentum", {OptimizerKind::kMomentum, false, 1}},
+     {"adam", {OptimizerKind::kAdam, false, 2}},
+     {"adamw", {OptimizerKind::kAdam, true, 2}}}};
+
+std::string text_of(const ArenaPlan::Moment& at) {
+  if (!at.block) return fmt::format("{}: {}", at.phase, at.layer);
+  return fmt::format("{} of block {}: {}", at.phase, *at.block + 1, at.layer);
+}
+
+}  // namespace
+
+ElementType element_type(std::string_view name) {
+  std::vector<std::string_view> known;
+  for (const ElementType& type : kElements) {
+    if (type.name == name) return type;
+    known.push_back(type.name);
+  }
+  throw_unknown("cost", "element type", name, known);
+}
+
+OptimizerCost optimizer_cost(std::string_view name) {
+  std::vector<std::string_view> known;
+  for (const Optimizing& optimizer : kOptimizers) {
+    if (optimizer.name == name) return optimizer.cost;
+    known.push_back(optimizer.name);
+  }
+  throw_unknown("cost", "optimizer", name, known);
+}
+
+CountValue optimizer_step(const OptimizerCost& optimizer, const ParameterCounts& parameters) {
+  CountValue step = optimizer_formula(optimizer.kind, parameters.total).evaluate({});
+  if (optimizer.decays) step.flops += 2 * parameters.matrices;
+  return step;
+}
+
+MemoryUse memory_use(const Workload& workload, const Model& model,
+                     const ParameterCounts& parameters, const ElementType& element,
+                     const OptimizerCost& optimizer) {
+  const auto scaled = [&](std::size_t bytes) {
+    return static_cast<Integer>(bytes) * element.bytes / static_cast<Integer>(sizeof(float));
+  };
+  const StepMemory step = model.training_memory(workload.shape());
+  MemoryUse use;
+  use.parameters = parameters.total * element.bytes;
+  use.gradients = use.parameters;
+  use.optimizer = use.parameters * optimizer.blocks;
+  use.activations = scaled(step.kept);
+  use.peak = scaled(step.peak);
+  use.workspace = use.peak - use.activations;
+  use.peak_at = text_of(step.peak_at);
+  use.largest = scaled(step.largest);
+  use.largest_at = text_of(step.largest_at);
+  use.inference = scaled(model.inference_bytes(workload.shape()));
+  if (workload.model.family == "decoder") {
+    use.cache = scaled(model.cache_bytes(workload.batch, workload.length));
+  }
+  return use;
+}
+
+}  // namespace longspan

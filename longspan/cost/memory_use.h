@@ -1,0 +1,49 @@
+// Where the bytes of training and generating go.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "longspan/cost/counts.h"
+
+namespace longspan {
+
+// How numbers are stored. This engine computes in fp32; for the others its plan is scaled.
+struct ElementType {
+  std::string_view name;  // "fp16"
+  int bytes = 4;
+};
+ElementType element_type(std::string_view name);  // throws Error with the nearest name
+
+// sgd, momentum, adam or adamw.
+struct OptimizerCost {
+  OptimizerKind kind = OptimizerKind::kAdam;
+  bool decays = false;  // weight decay touches matrices: 2 FLOPs each
+  int blocks = 2;       // numbers kept per parameter
+};
+OptimizerCost optimizer_cost(std::string_view name);  // throws Error with the nearest name
+CountValue optimizer_step(const OptimizerCost& optimizer, const ParameterCounts& parameters);
+
+struct MemoryUse {
+  Integer parameters = 0;
+  Integer gradients = 0;
+  Integer optimizer = 0;
+  // The arena of a training step: what is kept when forward has ended, what comes on top, and its
+  // high-water mark, which is their sum.
+  Integer activations = 0;
+  Integer workspace = 0;
+  Integer peak = 0;
+  std::string peak_at;     // "backward of block 12: mha"
+  Integer largest = 0;     // the most that is taken at once
+  std::string largest_at;  // "forward: softmax layer"
+  Integer inference = 0;   // the arena of a pass that keeps nothing
+  // Decoders: keys and values, or the mechanism's state, of `length` tokens of the whole batch.
+  std::optional<Integer> cache;
+
+  Integer total() const { return parameters + gradients + optimizer + peak; }
+};
+MemoryUse memory_use(const Workload& workload, const Model& model,
+                     const ParameterCounts& parameters, const ElementType& element,
+                     const OptimizerCost& optimizer);
+
+}  // namespace longspan

@@ -1,0 +1,169 @@
+#include "longspan/cost/workload.h"
+
+#include <array>
+
+#include "longspan/attention/registry.h"
+#include "longspan/cost/rules.h"
+
+namespace longspan {
+namespace {
+
+using symbols::c, symbols::d, symbols::f, symbols::h, symbols::L, symbols::M, symbols::n_dec,
+    symbols::n_enc, symbols::N, symbols::v;
+
+void check_size(std::string_view what, std::size_t value, std::size_t most) {
+  require(value >= 1 && value <= most, "[cost] {} is {}; need 1 to {}", what, value, most);
+}
+
+// What the mechanism cannot do, asked of a shape that needs no memory to speak of.
+void check_mechanism(const Workload& w) {
+  static constexpr std::array<std::int32_t, 1> kLengths = {1};
+  const std::size_t d_head = w.model.d_model / w.model.heads;
+  AttentionShape shape{.heads = w.model.heads,
+                       .kv_heads = w.kv_heads(),
+                       .m = 1,
+                       .n = 1,
+                       .d = d_head,
+                       .e = d_head,
+                       .causal = w.model.family == "decoder",
+                       .dropout = w.model.dropout > 0.0F};
+  if (!w.lengths.empty()) shape.key_lengths = kLengths;
+  const std::unique_ptr<Attention> mechanism = make_attention(w.model.attention);
+  mechanism->check(shape);
+  if (!w.has_both()) return;
+  shape.causal = true;
+  mechanism->check(shape);
+  shape.causal = false;
+  shape.n = 2;
+  mechanism->check(shape);
+}
+
+// A step does less than eight times what the closed form says, whatever the engine adds to it
+// (gates, biases, recomputation).
+void check_counters(const Workload& w) {
+  const ModelFormula model = formula_of(w, CostView::kExecuted);
+  const CountFormula step = rule_formula(model, LearningRule::kBackprop).total();
+  const Integer flops =
+      multiply_exactly(static_cast<Integer>(w.batch), step.flops.evaluate(symbol_values(w)));
+  require(flops < Integer{1} << 60,
+          "[cost] one step takes {} FLOPs, more than the engine's counters hold; need a smaller "
+          "batch, length or model",
+          to_decimal(flops));
+}
+
+// The layer that a classifier ends in sees one row and has c outputs.
+void end_in_classes(ModelFormula& model, CostView view) {
+  const auto in_classes = [](CountFormula& count) {
+    count = {count.maccs.substitute(v, c), count.flops.substitute(v, c)};
+  };
+  for (ModelLayer& layer : model.layers) {
+    LayerFormula& formula = layer.formula;
+    if (formula.kind != LayerKind::kSoftmax) continue;
+    formula =
+        view == CostView::kExecuted ? executed_softmax_layer(1) : paper_softmax_layer(view, 1);
+    formula.parameters = formula.parameters.substitute(v, c);
+    for (FormulaLine& line : formula.lines) in_classes(line.count);
+    for (CountFormula& total : formula.totals) in_classes(total);
+  }
+}
+
+}  // namespace
+
+std::size_t Workload::output_rows() const { return model.head == "classifier" ? batch : tokens(); }
+
+Batch Workload::shape() const {
+  Batch shape;
+  shape.batch = batch;
+  if (has_both()) {
+    shape.length = target_length;
+    shape.source_length = length;
+    shape.source_lengths = lengths;
+  } else {
+    shape.length = length;
+    shape.lengths = lengths;
+  }
+  return shape;
+}
+
+ModelFamily family_of(const ModelConfig& config) {
+  if (config.family == "encoder") return ModelFamily::kEncoder;
+  return config.family == "decoder" ? ModelFamily::kDecoder : ModelFamily::kEncoderDecoder;
+}
+
+void check(const Workload& w) {
+  check(w.model);
+  check_size("length", w.length, kLargestLength);
+  check_size("batch", w.batch, kLargestLength);
+  if (w.has_both()) {
+    check_size("target length", w.target_length, kLargestLength);
+    check_size("decoder layers", w.model.decoder_layers, kMostLayers);
+  } else {
+    require(w.target_length == 0 || w.target_length == w.length,
+            "[cost] {} tokens of target, {} of source and one stack; need an encoder and a decoder",
+            w.target_length, w.length);
+  }
+  check_size("layers", w.model.layers, kMostLayers);
+  check_size("d_model", w.model.d_model, kLargestWidth);
+  check_size("d_ff", w.d_ff(), kLargestWidth);
+  check_size("vocab", w.model.vocab, kLargestWidth);
+  require(w.lengths.empty() || w.lengths.size() == w.batch,
+          "[cost] {} lengths for a batch of {}; need one each", w.lengths.size(), w.batch);
+  for (const std::int32_t n : w.lengths) {
+    require(n >= 0 && static_cast<std::size_t>(n) <= w.length,
+            "[cost] a sequence of {} real tokens; need 0 to {}", n, w.length);
+  }
+  check_mechanism(w);
+  check_counters(w);
+}
+
+SymbolValues symbol_values(const Workload& w) {
+  const auto value = [](std::size_t x) { return static_cast<Integer>(x); };
+  return {{N, value(w.length)},
+          {M, value(w.has_both() ? w.target_length : w.length)},
+          {L, value(w.model.layers)},
+          {n_enc, value(w.model.layers)},
+          {n_dec, value(w.model.decoder_layers)},
+          {d, value(w.model.d_model)},
+          {h, value(w.model.heads)},
+          {f, value(w.d_ff())},
+          {v, value(w.model.vocab)},
+          {c, value(w.model.classes)}};
+}
+
+ModelFormula formula_of(const Workload& w, CostView view) {
+  ModelFormula model = model_formula({.view = view, .family = family_of(w.model)});
+  if (w.model.head == "classifier") end_in_classes(model, view);
+  if (!w.output_layer) {
+    std::erase_if(model.layers, [](const ModelLayer& layer) {
+      return layer.formula.kind == LayerKind::kSoftmax;
+    });
+  }
+  return model;
+}
+
+std::vector<std::string> beyond_the_paper(const Workload& w) {
+  const ModelConfig& m = w.model;
+  std::vector<std::string> list;
+  const auto add = [&](bool has, const char* what) {
+    if (has) list.emplace_back(what);
+  };
+  add(m.gated, "a gate in the FFN");
+  add(w.kv_heads() != m.heads, "grouped key-value heads");
+  add(m.bias && m.attention_bias, "biases in attention");
+  add(!m.bias, "an FFN without biases");
+  add(m.norm != "layer", "RMSNorm");
+  add(m.activation != "gelu-tanh", "another activation than GELU by tanh");
+  add(m.wiring == "pre", "pre-norm wiring, with a norm at the end");
+  add(m.wiring == "reversible", "reversible wiring, which computes every block twice");
+  add(m.positions == "learned", "a learned table of positions");
+  add(m.positions == "rotary", "rotary positions");
+  add(m.token_types > 0, "token types");
+  add(m.embedding_norm, "a norm after the embedding");
+  add(m.head_transform, "a transform before the output layer");
+  add(m.tied && w.output_layer && m.head == "lm", "tied vocabulary matrices");
+  add(m.dropout > 0.0F, "dropout");
+  add(!w.lengths.empty(), "padding that is skipped");
+  return list;
+}
+
+}  // namespace longspan
