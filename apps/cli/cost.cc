@@ -1,0 +1,168 @@
+// longspan cost: what a model costs, as the paper prints it, as it should have, and as the engine
+// does it.
+#include "cost.h"
+
+#include <fmt/core.h>
+
+#include <array>
+#include <cmath>
+
+#include "command.h"
+#include "longspan/base/config.h"
+
+namespace longspan::cli {
+
+namespace {
+
+// The entry of `all` that is called `name`, or all of them.
+template <class T, std::size_t count>
+std::vector<T> chosen(std::string_view what, const std::string& name,
+                      const std::array<T, count>& all) {
+  if (name == "all") return {all.begin(), all.end()};
+  std::vector<std::string_view> known = {"all"};
+  for (const T value : all) {
+    if (name_of(value) == name) return {value};
+    known.push_back(name_of(value));
+  }
+  throw_unknown("cost", what, name, known);
+}
+
+template <class T, std::size_t count>
+T choice(std::string_view what, const std::string& name,
+         const std::array<std::pair<std::string_view, T>, count>& all) {
+  std::vector<std::string_view> known;
+  for (const auto& [key, value] : all) {
+    if (key == name) return value;
+    known.push_back(key);
+  }
+  throw_unknown("cost", what, name, known);
+}
+
+RuleTerms rule_terms(const CostOptions& o) {
+  using Last = std::pair<std::string_view, LastLayer>;
+  using Space = std::pair<std::string_view, ErrorSpace>;
+  using Injection = std::pair<std::string_view, ErrorInjection>;
+  return {.last_layer = choice("last layer", o.last_layer,
+                               std::array{Last{"difference", LastLayer::kDifference},
+                                          Last{"modulated", LastLayer::kModulatedError},
+                                          Last{"standard", LastLayer::kStandardError}}),
+          .error_space = choice("error space", o.error_space,
+                                std::array{Space{"vocabulary", ErrorSpace::kVocabulary},
+                                           Space{"model", ErrorSpace::kModel}}),
+          .injection = choice("injection", o.injection,
+                              std::array{Injection{"input", ErrorInjection::kInput},
+                                         Injection{"embedding", ErrorInjection::kAfterEmbedding}})};
+}
+
+// "300e9", "2048"
+Integer parse_tokens(const std::string& text) {
+  const double value = parse_number("cost", "tokens", text);
+  require(value >= 1.0 && value <= 1e24 && value == std::floor(value),
+          "[cost] tokens is '{}'; need a whole number from 1 to 1e24", text);
+  return static_cast<Integer>(value);
+}
+
+CostReport make_report(const CostOptions& o, const Workload& workload, const Model& model,
+                       bool for_programs) {
+  const RuleTerms terms = rule_terms(o);
+  const OptimizerCost optimizer = optimizer_cost(o.optimizer);
+  CostReport report;
+  report.workload = workload;
+  report.parameters = count_parameters(workload, model);
+  report.views = {paper_counts(workload, CostView::kPrinted, terms),
+                  paper_counts(workload, CostView::kCorrected, terms),
+                  executed_counts(workload, model, terms)};
+  report.memory = memory_use(workload, model, report.parameters, element_type(o.dtype), optimizer);
+  report.optimizer = optimizer_step(optimizer, report.parameters);
+  for (ViewCounts& view : report.views) {
+    for (RuleCounts& rule : view.rules) rule.phase(CostPhase::kOptimizer) = report.optimizer;
+  }
+  report.optimizer_name = o.optimizer;
+  report.dtype = o.dtype;
+  const std::string usual = for_programs ? "all" : "executed";
+  report.shown_views = chosen("view", o.view.empty() ? usual : o.view, kCostViews);
+  report.shown_rules = chosen("rule", o.rule, kLearningRules);
+  report.rules_were_chosen = o.rule != "all";
+  if (!o.tokens.empty()) report.tokens = parse_tokens(o.tokens);
+  return report;
+}
+
+CostReport report_of(const CostOptions& o, const Workload& workload, bool for_programs) {
+  return make_report(o, workload, Model(workload.model, ModelUse::kCount), for_programs);
+}
+
+void run(const CostOptions& o, const Common& common) {
+  require(o.by == "layer" || o.by == "phase", "[cost] --by {}; need layer or phase", o.by);
+  const bool for_programs = common.json || o.csv;
+  const Workload workload = workload_from(o.model);
+  const CostReport report = report_of(o, workload, for_programs);
+  if (o.solve) return print_crossovers(report, common.json);
+  if (o.formula || o.latex) return print_formulas(report, o.latex);
+  std::optional<ConventionReport> as;
+  if (!o.as.empty()) as = report_as(o.as, workload, Model(workload.model, ModelUse::kCount));
+  std::optional<CostReport> other;
+  if (!o.diff.empty()) {
+    other = report_of(o, other_workload(o.model, o.diff), for_programs);
+  }
+  if (common.json) return print_json(report, as ? &*as : nullptr, other ? &*other : nullptr);
+  if (o.csv) return print_csv(report);
+  if (as) return print_convention(*as);
+  if (other) return print_difference(report, *other);
+  print_tables(report, o.by);
+}
+
+void add_report_options(CLI::App& command, CostOptions& o) {
+  const char* group = "Report";
+  command.add_option("--view", o.view, "printed, corrected, executed or all")->group(group);
+  add_text(command, "--rule", o.rule, "bp, pepita, mempepita or all", group);
+  add_text(command, "--by", o.by, "layer or phase", group);
+  command.add_option("--tokens", o.tokens, "Tokens of a whole run: 300e9")->group(group);
+  command.add_flag("--formula", o.formula, "The formulas, with their equations")->group(group);
+  command.add_flag("--latex", o.latex, "The formulas as LaTeX")->group(group);
+  command.add_flag("--solve", o.solve, "From which length on is what cheaper")->group(group);
+  command.add_option("--diff", o.diff, "Beside another model, or this one with key=value,…")
+      ->group(group);
+  command.add_option("--as", o.as, "What fvcore, thop, ptflops, torch, … would report")
+      ->group(group);
+  command.add_flag("--csv", o.csv, "Comma-separated values")->group(group);
+  group = "Assumptions";
+  add_text(command, "--optimizer", o.optimizer, "sgd, momentum, adam or adamw", group);
+  add_text(command, "--dtype", o.dtype, "fp32, fp16, bf16, fp64 or int8", group);
+  add_text(command, "--last-layer", o.last_layer,
+           "PEPITA's signal to the last layer: difference, modulated or standard", group);
+  add_text(command, "--error-space", o.error_space,
+           "Where PEPITA projects the error: vocabulary or model", group);
+  add_text(command, "--injection", o.injection, "Where PEPITA adds it: input or embedding", group);
+}
+
+}  // namespace
+
+CountValue CostReport::of_run(const CountValue& step) const {
+  if (!tokens) return step;
+  const auto per_step = static_cast<Integer>(workload.tokens());
+  const CountValue all = *tokens * step;
+  return {all.maccs / per_step, all.flops / per_step};
+}
+
+bool CostReport::backprop_only() const {
+  return rules_were_chosen && shown_rules.front() == LearningRule::kBackprop;
+}
+
+void add_cost(CLI::App& app, const Common& common) {
+  CLI::App* command =
+      app.add_subcommand("cost", "MACCs, FLOPs, parameters and memory of any transformer");
+  const auto options = std::make_shared<CostOptions>();
+  add_model_options(*command, options->model);
+  add_report_options(*command, *options);
+  command->footer(
+      "Examples:\n"
+      "  longspan cost --model bert-base --length 128\n"
+      "  longspan cost --model gpt3-175b --tokens 300e9 --view all\n"
+      "  longspan cost --encoder-layers 1 --d-model 64 --heads 4 --d-ff 256 --vocab 1000 \\\n"
+      "    --length 128 --view all --formula\n"
+      "  longspan cost --model gpt2 --diff attention=flash\n"
+      "  longspan cost --model llama-2-7b --as fvcore --length 128");
+  command->callback([options, &common] { run(*options, common); });
+}
+
+}  // namespace longspan::cli

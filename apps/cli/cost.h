@@ -1,0 +1,90 @@
+// The parts of `longspan cost`: its options, the report that they ask for, and the ways to print
+// it.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "longspan/cost/conventions.h"
+#include "longspan/cost/counts.h"
+#include "longspan/cost/memory_use.h"
+
+namespace longspan::cli {
+
+// A model as the command line describes it: a preset, a file, or dimensions; what is not given is
+// the model's own, or the paper's architecture.
+struct ModelOptions {
+  std::string model;  // name of a preset, config.json, or a directory with one
+  std::optional<std::size_t> encoder_layers, decoder_layers;
+  std::optional<std::size_t> d_model, heads, kv_heads, d_ff, vocab, classes, max_length;
+  std::optional<std::size_t> length, target_length, batch;
+  std::vector<std::int32_t> lengths;
+  std::string attention = "full";
+  std::optional<std::string> wiring, norm, activation, positions, head;
+  bool causal = false;
+  bool gated = false;
+  bool tied = false;
+  bool untied = false;
+  bool no_bias = false;
+  bool attention_bias = false;
+};
+void add_model_options(CLI::App& command, ModelOptions& options);
+// Checked: what comes back can be counted.
+Workload workload_from(const ModelOptions& options);
+// "attention=flash,kv_heads=8" changes the model; anything else is a model of its own.
+Workload other_workload(const ModelOptions& options, const std::string& other);
+
+struct CostOptions {
+  ModelOptions model;
+  std::string view;  // empty: all for programs, executed for people
+  std::string rule = "all";
+  std::string by = "layer";
+  std::string tokens;
+  std::string diff;
+  std::string as;
+  std::string optimizer = "adam";
+  std::string dtype = "fp32";
+  std::string last_layer = "difference";
+  std::string error_space = "vocabulary";
+  std::string injection = "input";
+  bool formula = false;
+  bool latex = false;
+  bool solve = false;
+  bool csv = false;
+};
+
+struct CostReport {
+  Workload workload;
+  ParameterCounts parameters;
+  std::vector<ViewCounts> views;  // as kCostViews
+  MemoryUse memory;
+  CountValue optimizer;  // one step of it
+  std::string optimizer_name;
+  std::string dtype;
+  std::vector<CostView> shown_views;
+  std::vector<LearningRule> shown_rules;
+  bool rules_were_chosen = false;  // not all of them
+  // Of a whole run; nothing: one step.
+  std::optional<Integer> tokens;
+
+  const ViewCounts& view(CostView which) const { return views[static_cast<std::size_t>(which)]; }
+  // A step's count for all tokens of the run.
+  CountValue of_run(const CountValue& step) const;
+  // Whether a sum of updates is BP's alone.
+  bool backprop_only() const;
+};
+
+void print_tables(const CostReport& report, const std::string& by);
+void print_json(const CostReport& report, const ConventionReport* as, const CostReport* other);
+void print_csv(const CostReport& report);
+void print_difference(const CostReport& report, const CostReport& other);
+void print_convention(const ConventionReport& report);
+void print_formulas(const CostReport& report, bool latex);
+void print_crossovers(const CostReport& report, bool json);
+
+// 8781824 → "8.782 M", 3.2e23 → "323.0 Z".
+std::string with_unit(Integer value);
+
+}  // namespace longspan::cli

@@ -1,0 +1,129 @@
+// The formulas themselves, and the lengths from which one cost is dearer than another.
+#include <fmt/core.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cost.h"
+#include "longspan/cost/crossover.h"
+#include "longspan/cost/discrepancies.h"
+
+namespace longspan::cli {
+
+namespace {
+
+using symbols::d, symbols::f, symbols::L, symbols::M, symbols::N, symbols::n;
+
+void print_text(const ModelLayer& layer, CostView view) {
+  fmt::print("\n{} × {}, {}; {} parameters each\n", layer.name, layer.count.text(), name_of(view),
+             layer.formula.parameters.text());
+  const auto line = [](std::string_view phase, std::string_view what, const CountFormula& count) {
+    fmt::print("  {:<17} {}\n", phase, what);
+    fmt::print("  {:<17}   MACCs {}\n", "", count.maccs.text());
+    fmt::print("  {:<17}   FLOPs {}\n", "", count.flops.text());
+  };
+  for (const FormulaLine& l : layer.formula.lines) {
+    const std::string at = l.equation.empty() ? "" : "   " + l.equation;
+    line(name_of(l.phase), l.operation + at, l.count);
+  }
+  for (const CostPhase phase : kCostPhases) {
+    const CountFormula& total = layer.formula.total(phase);
+    if (total.flops.is_zero() && total.maccs.is_zero()) continue;
+    line(name_of(phase), view == CostView::kPrinted ? "in all, as boxed" : "in all", total);
+  }
+}
+
+void print_latex(const ModelFormula& model, CostView view) {
+  fmt::print("% {}\n\\begin{{tabular}}{{llll}}\nlayer & phase & MACCs & FLOPs \\\\\n\\hline\n",
+             name_of(view));
+  for (const ModelLayer& layer : model.layers) {
+    std::string name = layer.name;
+    for (std::size_t at = 0; (at = name.find('_', at)) != std::string::npos; at += 2) {
+      name.replace(at, 1, "\\_");
+    }
+    for (const CostPhase phase : {CostPhase::kForward, CostPhase::kBackward, CostPhase::kUpdate}) {
+      const CountFormula& total = layer.formula.total(phase);
+      fmt::print("{} $\\times {}$ & {} & ${}$ & ${}$ \\\\\n", name, layer.count.latex(),
+                 name_of(phase), total.maccs.latex(), total.flops.latex());
+    }
+  }
+  fmt::print("\\end{{tabular}}\n");
+}
+
+struct Question {
+  std::string text;
+  Polynomial dearer, cheaper;
+  Symbol symbol = N;
+};
+
+// One stack over N tokens, whatever the model is: the paper's questions are asked of that.
+std::vector<Question> questions(const Workload& w) {
+  std::vector<Question> list = {
+      {"products of attention (2·n²·d) above its projections (4·n·d²)", 2 * n * n * d,
+       4 * n * d * d, n},
+      {"products of attention above the FFN (2·n·d·f)", 2 * n * n * d, 2 * n * d * f, n},
+      {"products of attention above all products with weights of a block", 2 * n * n * d,
+       4 * n * d * d + 2 * n * d * f, n}};
+  Workload one = w;
+  one.model.family = w.model.family == "decoder" ? "decoder" : "encoder";
+  one.model.head = "lm";
+  one.output_layer = true;
+  for (const CostView view : kCostViews) {
+    const ModelFormula model = formula_of(one, view);
+    const Polynomial bp = rule_formula(model, LearningRule::kBackprop).total().maccs;
+    const auto ask = [&](const std::string& what, const RuleTerms& terms) {
+      const Polynomial pepita = rule_formula(model, LearningRule::kPepita, terms).total().maccs;
+      list.push_back(
+          {fmt::format("PEPITA cheaper than BP, {}{}", name_of(view), what), bp, pepita});
+    };
+    ask("", {});
+    if (view != CostView::kExecuted) continue;
+    ask(", last layer by the standard error (D10)", {.last_layer = LastLayer::kStandardError});
+    ask(", error added after the embedding",
+        {.last_layer = LastLayer::kStandardError, .injection = ErrorInjection::kAfterEmbedding});
+  }
+  return list;
+}
+
+}  // namespace
+
+void print_formulas(const CostReport& report, bool latex) {
+  for (const CostView view : report.shown_views) {
+    const ModelFormula model = formula_of(report.workload, view);
+    if (latex) {
+      print_latex(model, view);
+      continue;
+    }
+    for (const ModelLayer& layer : model.layers) print_text(layer, view);
+    for (const LearningRule rule : report.shown_rules) {
+      const RuleFormula formula = rule_formula(model, rule);
+      fmt::print("\n{} in all, {}\n  MACCs {}\n  FLOPs {}\n", name_of(rule), name_of(view),
+                 formula.total().maccs.text(), formula.total().flops.text());
+    }
+  }
+}
+
+void print_crossovers(const CostReport& report, bool json) {
+  SymbolValues values = symbol_values(report.workload);
+  std::erase_if(values, [](const auto& entry) {
+    return entry.first == N || entry.first == M || entry.second == 0;  // no classes, no decoder
+  });
+  nlohmann::json list = nlohmann::json::array();
+  for (const Question& q : questions(report.workload)) {
+    const Crossover found = crossover(q.dearer, q.cheaper, q.symbol, values);
+    const std::string from = found.from ? to_decimal(*found.from) : "never";
+    if (json) {
+      nlohmann::json entry = {{"question", q.text},
+                              {"condition", found.condition.text},
+                              {"latex", found.condition.latex},
+                              {"from", nullptr}};
+      if (found.from) entry["from"] = static_cast<std::int64_t>(*found.from);
+      list.push_back(std::move(entry));
+      continue;
+    }
+    fmt::print("{}\n  {}\n  here: {}\n", q.text, found.condition.text,
+               found.from ? fmt::format("from {} = {}", q.symbol.name(), from) : from);
+  }
+  if (json) fmt::print("{}\n", nlohmann::json{{"crossovers", list}}.dump(2));
+}
+
+}  // namespace longspan::cli

@@ -1,0 +1,250 @@
+// From options to a model and the batch it is counted on.
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "command.h"
+#include "cost.h"
+#include "longspan/base/config.h"
+#include "longspan/io/config_json.h"
+#include "longspan/io/json_file.h"
+#include "longspan/models/presets.h"
+#include "longspan/models/pretrained.h"
+
+namespace longspan::cli {
+
+namespace {
+
+void add_size(CLI::App& command, const char* name, std::optional<std::size_t>& value,
+              const char* text, const char* group) {
+  command.add_option(name, value, text)
+      ->check(CLI::Validator(
+          [](const std::string& input) {
+            const bool digits = !input.empty() && input.size() <= 18 &&
+                                input.find_first_not_of("0123456789") == std::string::npos;
+            return digits ? std::string() : "need a whole number from 1, not " + input;
+          },
+          ""))
+      ->group(group);
+}
+
+// The architecture of the paper: post-norm, GELU, biases in the FFN only, no table shared.
+ModelConfig papers_architecture() {
+  ModelConfig c;
+  c.wiring = "post";
+  c.positions = "sinusoidal";
+  c.attention_bias = false;
+  c.tied = false;
+  c.shared_table = false;
+  return c;
+}
+
+std::size_t needed(const std::optional<std::size_t>& value, const char* flag) {
+  require(value.has_value(), "[cost] {} is missing; need it, or --model NAME (see longspan list)",
+          flag);
+  return *value;
+}
+
+Workload from_dimensions(const ModelOptions& o) {
+  Workload w;
+  w.model = papers_architecture();
+  const std::size_t encoder = o.encoder_layers.value_or(o.decoder_layers ? 0 : 1);
+  const std::size_t decoder = o.decoder_layers.value_or(0);
+  require(encoder + decoder > 0, "[cost] no layers; need --encoder-layers or --decoder-layers");
+  if (encoder > 0 && decoder > 0) {
+    w.model.family = "encoder-decoder";
+    w.model.decoder_layers = decoder;
+  } else {
+    w.model.family = decoder > 0 || o.causal ? "decoder" : "encoder";
+  }
+  w.model.layers = std::max(encoder, std::size_t{0}) > 0 ? encoder : decoder;
+  needed(o.d_model, "--d-model");
+  needed(o.heads, "--heads");
+  needed(o.vocab, "--vocab");
+  w.length = o.length ? *o.length : needed(o.target_length, "--length");
+  return w;
+}
+
+void set_layers(const ModelOptions& o, Workload& w) {
+  const std::string& family = w.model.family;
+  if (o.encoder_layers.value_or(0) > 0) {
+    require(family != "decoder", "[cost] --encoder-layers for a decoder; need --decoder-layers");
+    w.model.layers = *o.encoder_layers;
+  }
+  if (o.decoder_layers.value_or(0) > 0) {
+    require(family != "encoder", "[cost] --decoder-layers for an encoder; need --encoder-layers");
+    (family == "decoder" ? w.model.layers : w.model.decoder_layers) = *o.decoder_layers;
+  }
+  if (o.causal && family == "encoder") w.model.family = "decoder";
+}
+
+bool is_path(const std::string& text) {
+  return text.find('/') != std::string::npos || text.ends_with(".json") ||
+         std::filesystem::exists(text);
+}
+
+Workload from_file(const std::filesystem::path& path) {
+  const bool directory = std::filesystem::is_directory(path);
+  const nlohmann::json json = read_json(directory ? path / "config.json" : path);
+  Workload w;
+  // A checkpoint of ours keeps its model beside the rest of the run.
+  if (json.is_object() && json.contains("model") && !json.contains("model_type")) {
+    w.model = config_from_json<ModelConfig>("model", json["model"]);
+  } else {
+    w.model = config_from_hugging_face(json);
+  }
+  w.length = w.model.max_length;
+  return w;
+}
+
+Workload from_model(const ModelOptions& o) {
+  Workload w;
+  if (is_path(o.model)) {
+    w = from_file(o.model);
+  } else {
+    const Preset& preset = find_preset(o.model);
+    w.model = preset.config();
+    w.length = preset.length;
+    w.output_layer = preset.output_layer;
+  }
+  if (w.has_both()) w.target_length = w.length;
+  set_layers(o, w);
+  if (o.length) w.length = *o.length;
+  return w;
+}
+
+void set_head(const std::string& head, Workload& w) {
+  if (head == "none") {
+    require(w.model.family == "encoder", "[cost] a {} without its head; need an encoder",
+            w.model.family);
+    if (w.model.head == "lm") {
+      w.model.head_transform = false;
+      w.model.classes = 1;
+    }
+    w.model.head = "classifier";
+    w.output_layer = false;
+    return;
+  }
+  // A bare encoder's pooler is no part of a language model.
+  if (head == "lm" && !w.output_layer) w.model.head_transform = false;
+  w.model.head = head;
+  w.output_layer = true;
+}
+
+template <class T>
+void override_with(const std::optional<T>& value, T& field) {
+  if (value) field = *value;
+}
+
+void set_variants(const ModelOptions& o, Workload& w) {
+  ModelConfig& c = w.model;
+  override_with(o.d_model, c.d_model);
+  override_with(o.heads, c.heads);
+  override_with(o.kv_heads, c.kv_heads);
+  override_with(o.d_ff, c.d_ff);
+  override_with(o.vocab, c.vocab);
+  override_with(o.classes, c.classes);
+  override_with(o.wiring, c.wiring);
+  override_with(o.norm, c.norm);
+  override_with(o.activation, c.activation);
+  override_with(o.positions, c.positions);
+  override_with(o.batch, w.batch);
+  c.attention = o.attention;
+  c.gated = c.gated || o.gated;
+  require(!o.tied || !o.untied, "[cost] --tied and --untied; need the one or the other");
+  if (o.tied) c.tied = c.shared_table = true;
+  if (o.untied) c.tied = false;
+  if (o.no_bias) c.bias = false;
+  if (o.attention_bias) c.attention_bias = true;
+  if (o.head) set_head(*o.head, w);
+}
+
+// Tables of positions are as long as the model says; everything else is as long as it must be.
+void set_lengths(const ModelOptions& o, Workload& w) {
+  if (w.has_both()) {
+    w.target_length = o.target_length.value_or(w.target_length > 0 ? w.target_length : w.length);
+  } else {
+    w.target_length = o.target_length.value_or(0);
+  }
+  if (!o.lengths.empty()) {
+    w.lengths = o.lengths;
+    if (!o.batch) w.batch = o.lengths.size();
+  }
+  const std::size_t longest = std::max(w.length, w.target_length);
+  const bool own = o.model.empty() || w.model.positions != "learned";
+  if (o.max_length)
+    w.model.max_length = *o.max_length;
+  else if (own)
+    w.model.max_length = std::max(longest, o.model.empty() ? 1 : w.model.max_length);
+  require(longest <= w.model.max_length,
+          "[cost] {} tokens; the model has {} positions: need a shorter length or --max-length",
+          longest, w.model.max_length);
+}
+
+}  // namespace
+
+void add_model_options(CLI::App& command, ModelOptions& o) {
+  const char* group = "Model";
+  command
+      .add_option("--model", o.model, "Preset (see longspan list), config.json or its directory")
+      ->group(group);
+  add_size(command, "--encoder-layers", o.encoder_layers, "Blocks of the encoder", group);
+  add_size(command, "--decoder-layers", o.decoder_layers, "Blocks of the decoder", group);
+  add_size(command, "--d-model", o.d_model, "Width", group);
+  add_size(command, "--heads", o.heads, "Attention heads", group);
+  add_size(command, "--kv-heads", o.kv_heads, "Key-value heads", group);
+  add_size(command, "--d-ff", o.d_ff, "Feed-forward width; 4 × width unless given", group);
+  add_size(command, "--vocab", o.vocab, "Vocabulary", group);
+  add_size(command, "--classes", o.classes, "Classes of a classifier", group);
+  add_size(command, "--length", o.length, "N: tokens of the encoder's or only sequence", group);
+  add_size(command, "--target-length", o.target_length, "M: tokens of the decoder's sequence",
+           group);
+  add_size(command, "--max-length", o.max_length, "Positions of the model", group);
+  add_size(command, "--batch", o.batch, "Sequences of a step", group);
+  command.add_option("--lengths", o.lengths, "Real tokens of each sequence: 100,128,…")
+      ->delimiter(',')
+      ->group(group);
+  group = "Variants";
+  add_text(command, "--attention", o.attention, "Mechanism, KIND[:key=value,…]; see longspan list",
+           group);
+  command.add_flag("--causal", o.causal, "Masked self-attention")->group(group);
+  command.add_option("--wiring", o.wiring, "post, pre or reversible")->group(group);
+  command.add_option("--norm", o.norm, "layer or rms")->group(group);
+  command.add_option("--activation", o.activation, "relu, gelu, gelu-tanh or silu")->group(group);
+  command.add_option("--positions", o.positions, "none, sinusoidal, learned or rotary")
+      ->group(group);
+  command.add_option("--head", o.head, "none, lm or classifier")
+      ->check(CLI::IsMember({"none", "lm", "classifier"}))
+      ->group(group);
+  command.add_flag("--gated", o.gated, "Gated feed-forward")->group(group);
+  command.add_flag("--tied", o.tied, "One table of tokens for everything")->group(group);
+  command.add_flag("--untied", o.untied, "A softmax layer of its own")->group(group);
+  command.add_flag("--no-bias", o.no_bias, "No biases")->group(group);
+  command.add_flag("--attention-bias", o.attention_bias, "Biases in attention too")->group(group);
+}
+
+Workload workload_from(const ModelOptions& options) {
+  Workload w = options.model.empty() ? from_dimensions(options) : from_model(options);
+  set_variants(options, w);
+  set_lengths(options, w);
+  check(w);
+  return w;
+}
+
+Workload other_workload(const ModelOptions& options, const std::string& other) {
+  if (other.find('=') == std::string::npos) {
+    ModelOptions its_own;
+    its_own.model = other;
+    its_own.attention = options.attention;
+    its_own.batch = options.batch;
+    its_own.length = options.length;
+    its_own.target_length = options.target_length;
+    return workload_from(its_own);
+  }
+  Workload w = workload_from(options);
+  parse_options("cost", other, w.model);
+  check(w);
+  return w;
+}
+
+}  // namespace longspan::cli
