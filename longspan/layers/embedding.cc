@@ -1,6 +1,7 @@
 #include "longspan/layers/embedding.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "longspan/base/error.h"
 #include "longspan/kernels/vector.h"
@@ -21,8 +22,18 @@ Embedding::Embedding(Parameters& parameters, const std::string& name, const Embe
     : config_(config), table_(&table) {
   const auto normal = Initializer::normal(config.deviation);
   if (config.positions == PositionKind::kLearned) {
+    positions_ = &parameters.declare(
+        name + ".positions", config.max_length + config.position_offset, config.d_model, normal);
+  }
+  if (config.positions == PositionKind::kAxial) {
+    require(config.axial_rows > 0 && config.axial_width > 0 && config.axial_width < config.d_model,
+            "[embedding] axial positions of {} rows of width {}; need at least one row and a width "
+            "below {}",
+            config.axial_rows, config.axial_width, config.d_model);
     positions_ =
-        &parameters.declare(name + ".positions", config.max_length, config.d_model, normal);
+        &parameters.declare(name + ".axial_rows", config.axial_rows, config.axial_width, normal);
+    axial_columns_ = &parameters.declare(name + ".axial_columns", axial_columns(),
+                                         config.d_model - config.axial_width, normal);
   }
   if (config.positions == PositionKind::kSinusoidal) {
     sinusoids_ = sinusoidal_table(config.max_length, config.d_model);
@@ -56,8 +67,49 @@ void Embedding::check(const Pass& pass, const TokenInput& input) const {
 }
 
 ConstMatrix Embedding::positions(std::size_t first, std::size_t count) const {
-  const float* data = positions_ != nullptr ? positions_->value.data() : sinusoids_.data();
-  return {data + first * config_.d_model, count, config_.d_model};
+  if (positions_ != nullptr) {
+    return positions_->matrix().slice_rows(first + config_.position_offset, count);
+  }
+  return {sinusoids_.data() + first * config_.d_model, count, config_.d_model};
+}
+
+void Embedding::add_positions(const Pass& pass, std::size_t first, Matrix x) const {
+  for (std::size_t b = 0; b < pass.batch; ++b) {
+    const Matrix rows = x.slice_rows(b * pass.length, pass.length);
+    if (axial_columns_ == nullptr) {
+      add(rows, positions(first, pass.length), rows);
+      continue;
+    }
+    const std::size_t width = config_.axial_width;
+    for (std::size_t i = 0; i < pass.length; ++i) {
+      const Matrix row = rows.slice_rows(i, 1);
+      const Matrix left = row.slice_cols(0, width);
+      const Matrix right = row.slice_cols(width, row.cols - width);
+      add(left, positions_->matrix().slice_rows((first + i) / axial_columns(), 1), left);
+      add(right, axial_columns_->matrix().slice_rows((first + i) % axial_columns(), 1), right);
+    }
+  }
+}
+
+void Embedding::accumulate_positions(const Pass& pass, std::size_t first, ConstMatrix g) const {
+  const Matrix dp = positions_->gradient_matrix();
+  for (std::size_t b = 0; b < pass.batch; ++b) {
+    const ConstMatrix rows = g.slice_rows(b * pass.length, pass.length);
+    if (axial_columns_ == nullptr) {
+      const Matrix to = dp.slice_rows(first + config_.position_offset, pass.length);
+      add(to, rows, to);
+      continue;
+    }
+    const std::size_t width = config_.axial_width;
+    const Matrix dc = axial_columns_->gradient_matrix();
+    for (std::size_t i = 0; i < pass.length; ++i) {
+      const ConstMatrix row = rows.slice_rows(i, 1);
+      const Matrix left = dp.slice_rows((first + i) / axial_columns(), 1);
+      const Matrix right = dc.slice_rows((first + i) % axial_columns(), 1);
+      add(left, row.slice_cols(0, width), left);
+      add(right, row.slice_cols(width, row.cols - width), right);
+    }
+  }
 }
 
 void Embedding::add_types(const TokenInput& input, Matrix x, Arena& arena) const {
@@ -78,12 +130,8 @@ void Embedding::forward(const Pass& pass, const TokenInput& input, Matrix x, Nor
   const Meter::Scope scope(kMeter, Phase::kForward);
   if (saved != nullptr && norm_ != nullptr) *saved = norm_->save(pass.rows(), arena);
   gather_rows(table_->matrix(), input.tokens, x);
-  if (adds_positions()) {
-    for (std::size_t b = 0; b < pass.batch; ++b) {
-      const Matrix rows = x.slice_rows(b * pass.length, pass.length);
-      add(rows, positions(input.first_position, pass.length), rows);
-    }
-  }
+  if (config_.scaled) scale(std::sqrt(static_cast<float>(config_.d_model)), x);
+  if (adds_positions()) add_positions(pass, input.first_position, x);
   if (types_ != nullptr) add_types(input, x, arena);
   if (norm_ != nullptr) norm_->forward(x, x, saved == nullptr ? Norm::Saved{} : *saved);
   if (drops(pass)) dropout(drop(pass), x, x);
@@ -112,10 +160,7 @@ void Embedding::backward(const Pass& pass, const TokenInput& input, const Norm::
   }
   const Meter::Scope scope(kMeter, Phase::kUpdate);
   if (positions_ != nullptr && !positions_->constant) {
-    const Matrix dp = positions_->gradient_matrix().slice_rows(input.first_position, pass.length);
-    for (std::size_t b = 0; b < pass.batch; ++b) {
-      add(dp, g.slice_rows(b * pass.length, pass.length), dp);
-    }
+    accumulate_positions(pass, input.first_position, g);
   }
   if (types_ != nullptr && !types_->constant) {
     if (input.types.empty()) {
@@ -130,6 +175,7 @@ void Embedding::backward(const Pass& pass, const TokenInput& input, const Norm::
       if (input.tokens[i] == config_.padding_token) std::ranges::fill(g.row(i), 0.0F);
     }
   }
+  if (config_.scaled) scale(std::sqrt(static_cast<float>(config_.d_model)), g);
   scatter_add_rows(g, input.tokens, table_->gradient_matrix());
 }
 
@@ -137,6 +183,10 @@ Cost Embedding::cost(const Pass& pass) const {
   const std::uint64_t elements = std::uint64_t{pass.rows()} * config_.d_model;
   Cost cost;
   if (!table_->constant) cost.update += flops(Kind::kGather, elements);
+  if (config_.scaled) {
+    cost.forward += flops(Kind::kAdd, elements);
+    if (!table_->constant) cost.update += flops(Kind::kAdd, elements);
+  }
   if (adds_positions()) cost.forward += flops(Kind::kAdd, elements);
   if (positions_ != nullptr && !positions_->constant) cost.update += flops(Kind::kAdd, elements);
   if (types_ != nullptr) {

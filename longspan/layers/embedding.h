@@ -1,9 +1,10 @@
-// Embedding:  x_i = E[token_i] + P[i] + T[type_i], then an optional norm and dropout.
+// Embedding:  x_i = s·E[token_i] + P[i] + T[type_i], then an optional norm and dropout; s is 1 or
+// √d.
 //
-//   dE[token_i] += dx_i,  dP[i] += dx_i,  dT[type_i] += dx_i
+//   dE[token_i] += s·dx_i,  dP[i] += dx_i,  dT[type_i] += dx_i
 //
 // A look-up, not a product with a one-hot matrix: forward M·d FLOPs for each addition, update M·d
-// for each table.
+// for each table; scaling M·d in each.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,11 @@ struct EmbeddingConfig {
   std::size_t d_model = 0;
   std::size_t max_length = 0;
   PositionKind positions = PositionKind::kLearned;
+  std::size_t position_offset = 0;  // learned: the first token has this position
+  std::size_t axial_rows = 0;       // axial: R has this many, and this width
+  std::size_t axial_width = 0;
   std::size_t token_types = 0;
+  bool scaled = false;
   bool norm = false;
   NormKind norm_kind = NormKind::kLayer;
   float epsilon = 1e-5F;
@@ -60,19 +65,24 @@ class Embedding {
 
  private:
   bool adds_positions() const {
-    return config_.positions == PositionKind::kLearned ||
-           config_.positions == PositionKind::kSinusoidal;
+    return config_.positions != PositionKind::kNone && config_.positions != PositionKind::kRotary;
   }
   // Nothing of it is trained.
   bool frozen() const;
   bool drops(const Pass& pass) const { return pass.training && config_.dropout > 0.0F; }
   Dropout drop(const Pass& pass) const { return {config_.dropout, derive(pass.key, "embedding")}; }
   ConstMatrix positions(std::size_t first, std::size_t count) const;
+  void add_positions(const Pass& pass, std::size_t first, Matrix x) const;
+  void accumulate_positions(const Pass& pass, std::size_t first, ConstMatrix g) const;
+  std::size_t axial_columns() const {
+    return (config_.max_length + config_.axial_rows - 1) / config_.axial_rows;
+  }
   void add_types(const TokenInput& input, Matrix x, Arena& arena) const;
 
   EmbeddingConfig config_;
   Parameter* table_;
-  Parameter* positions_ = nullptr;
+  Parameter* positions_ = nullptr;      // P, or R
+  Parameter* axial_columns_ = nullptr;  // C
   std::vector<float> sinusoids_;
   Parameter* types_ = nullptr;
   std::unique_ptr<Norm> norm_;

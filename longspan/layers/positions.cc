@@ -8,8 +8,8 @@
 namespace longspan {
 
 namespace {
-constexpr std::array<std::string_view, 4> kPositionNames = {"none", "sinusoidal", "learned",
-                                                            "rotary"};
+constexpr std::array<std::string_view, 5> kPositionNames = {"none", "sinusoidal", "learned",
+                                                            "axial", "rotary"};
 }  // namespace
 
 std::string_view name_of(PositionKind kind) {

@@ -2,6 +2,7 @@
 //
 //   sinusoidal  P[p, 2i] = sin(p·10000^(−2i/d)),  P[p, 2i+1] = cos(p·10000^(−2i/d))
 //   learned     P is a parameter
+//   axial       P[p] = [R[p / c] | C[p mod c]], R and C parameters, c columns (Kitaev et al., 2020)
 //   rotary      q and k are rotated instead (kernels/vector.h)
 #pragma once
 
@@ -15,7 +16,7 @@
 
 namespace longspan {
 
-enum class PositionKind : std::uint8_t { kNone, kSinusoidal, kLearned, kRotary };
+enum class PositionKind : std::uint8_t { kNone, kSinusoidal, kLearned, kAxial, kRotary };
 std::string_view name_of(PositionKind kind);
 PositionKind position_kind_from(std::string_view name);
 

@@ -15,6 +15,9 @@ struct Batch {
       targets;  // [batch·length], or [batch] for a classifier; −1: ignored
   std::span<const std::int32_t> lengths;      // real tokens of each sequence; empty: all
   std::span<const std::int32_t> token_types;  // [batch·length], or empty
+  // Of the encoder's tokens, 1 for those that see and are seen by all; empty: the mechanism's
+  // choice.
+  std::span<const std::uint8_t> globals;
   // Encoder–decoder: the encoder's side; `tokens` is then the decoder's.
   std::size_t source_length = 0;
   std::span<const std::int32_t> source;

@@ -30,7 +30,7 @@ void check_positive(std::string_view what, float value) {
 
 void check(const ModelConfig& c) {
   check_choice("family", c.family, {"encoder", "decoder", "encoder-decoder"});
-  check_choice("head", c.head, {"lm", "classifier"});
+  check_choice("head", c.head, {"lm", "classifier", "tagger"});
   check_choice("norm", c.norm, {"layer", "rms"});
   check_choice("pool", c.pool, {"first", "mean"});
   check_positive("layers", c.layers);
@@ -39,9 +39,15 @@ void check(const ModelConfig& c) {
   check_positive("vocab", c.vocab);
   check_positive("max_length", c.max_length);
   if (c.family == "encoder-decoder") check_positive("decoder_layers", c.decoder_layers);
-  if (c.head == "classifier") check_positive("classes", c.classes);
-  require(c.head == "lm" || c.family == "encoder",
-          "[model] a classifier head on a {}; need an encoder", c.family);
+  if (c.head != "lm") check_positive("classes", c.classes);
+  require(c.head == "lm" || c.family == "encoder", "[model] a {} head on a {}; need an encoder",
+          c.head, c.family);
+  check_choice("streams", c.streams, {"mean", "concat"});
+  require(
+      c.streams == "mean" || (c.wiring == "reversible" && c.family != "encoder-decoder" &&
+                              (!c.tied || c.head != "lm")),
+      "[model] concatenated streams end twice as wide; need reversible wiring, one stack and an "
+      "untied head");
   require(c.d_model % c.heads == 0,
           "[model] width {} does not divide into {} heads; need a multiple", c.d_model, c.heads);
   require(c.kv_heads == 0 || c.heads % c.kv_heads == 0,

@@ -8,7 +8,7 @@ namespace longspan {
 
 struct ModelConfig {
   std::string family = "decoder";  // encoder, decoder, encoder-decoder
-  std::string head = "lm";         // lm, classifier
+  std::string head = "lm";         // lm, classifier (of sequences), tagger (of tokens)
   std::size_t layers = 4;          // of the encoder, or of the only stack
   std::size_t decoder_layers = 0;  // encoder-decoder only
   std::size_t d_model = 128;
@@ -17,14 +17,20 @@ struct ModelConfig {
   std::size_t d_ff = 0;      // 0: 4·d_model
   std::size_t vocab = 256;
   std::size_t max_length = 64;
-  std::size_t classes = 0;  // of a classifier
-  std::string attention = "flash";
-  std::string wiring = "pre";  // post, pre, reversible
-  std::string norm = "layer";  // layer, rms
+  std::size_t classes = 0;          // of a classifier or tagger
+  std::string attention = "flash";  // a mechanism, or several "a|b" that the layers take in turn
+  std::string decoder_attention;    // of an encoder-decoder's decoder; empty: as attention
+  std::string cross_attention;      // likewise
+  std::string wiring = "pre";       // post, pre, reversible
+  std::string streams = "mean";     // how reversible streams end: mean, concat (twice the width)
+  std::string norm = "layer";       // layer, rms
   float norm_epsilon = 1e-5F;
   std::string activation = "gelu-tanh";  // relu, gelu, gelu-tanh, silu
   bool gated = false;                    // SwiGLU with activation = silu
-  std::string positions = "learned";     // none, sinusoidal, learned, rotary
+  std::string positions = "learned";     // none, sinusoidal, learned, axial, rotary
+  std::size_t position_offset = 0;       // of learned positions
+  std::size_t axial_rows = 0;            // of axial positions, and their width
+  std::size_t axial_width = 0;
   float rotary_base = 10000.0F;
   bool rotary_interleaved = true;
   bool bias = true;
@@ -37,6 +43,7 @@ struct ModelConfig {
   bool head_norm = false;
   std::string pool = "first";  // of a classifier: first, mean
   bool embedding_norm = false;
+  bool embedding_scale = false;  // token vectors are multiplied by √d_model
   std::size_t token_types = 0;
   std::int64_t padding_token = -1;
   float dropout = 0.0F;
@@ -45,6 +52,9 @@ struct ModelConfig {
   std::size_t lora_rank = 0;      // > 0: only adapters of this rank in the attention are trained
   float lora_alpha = 16.0F;
   float init_deviation = 0.02F;
+
+  // What the head tells apart.
+  std::size_t outputs() const { return head == "lm" ? vocab : classes; }
 
   bool operator==(const ModelConfig&) const = default;
 
@@ -62,12 +72,18 @@ struct ModelConfig {
     see("max_length", max_length);
     see("classes", classes);
     see("attention", attention);
+    see("decoder_attention", decoder_attention);
+    see("cross_attention", cross_attention);
     see("wiring", wiring);
+    see("streams", streams);
     see("norm", norm);
     see("norm_epsilon", norm_epsilon);
     see("activation", activation);
     see("gated", gated);
     see("positions", positions);
+    see("position_offset", position_offset);
+    see("axial_rows", axial_rows);
+    see("axial_width", axial_width);
     see("rotary_base", rotary_base);
     see("rotary_interleaved", rotary_interleaved);
     see("bias", bias);
@@ -80,6 +96,7 @@ struct ModelConfig {
     see("head_norm", head_norm);
     see("pool", pool);
     see("embedding_norm", embedding_norm);
+    see("embedding_scale", embedding_scale);
     see("token_types", token_types);
     see("padding_token", padding_token);
     see("dropout", dropout);

@@ -47,6 +47,8 @@ StackConfig stack_config(const ModelConfig& c, bool causal, bool cross, std::siz
                     .deviation = c.init_deviation,
                     .output_deviation = output_deviation};
   s.wiring = wiring_from(c.wiring);
+  s.concatenates = c.streams == "concat";
+  s.cross_attention = c.cross_attention;
   s.norm = norm_kind(c);
   s.epsilon = c.norm_epsilon;
   s.dropout = c.dropout;
@@ -59,7 +61,11 @@ EmbeddingConfig embedding_config(const ModelConfig& c) {
           .d_model = c.d_model,
           .max_length = c.max_length,
           .positions = position_kind_from(c.positions),
+          .position_offset = c.position_offset,
+          .axial_rows = c.axial_rows,
+          .axial_width = c.axial_width,
           .token_types = c.token_types,
+          .scaled = c.embedding_scale,
           .norm = c.embedding_norm,
           .norm_kind = norm_kind(c),
           .epsilon = c.norm_epsilon,
@@ -69,10 +75,9 @@ EmbeddingConfig embedding_config(const ModelConfig& c) {
 }
 
 HeadConfig head_config(const ModelConfig& c) {
-  const bool classifier = c.head == "classifier";
-  return {.d_model = c.d_model,
-          .outputs = classifier ? c.classes : c.vocab,
-          .pool = classifier ? pool_from(c.pool) : Pool::kNone,
+  return {.d_model = c.streams == "concat" ? 2 * c.d_model : c.d_model,
+          .outputs = c.outputs(),
+          .pool = c.head == "classifier" ? pool_from(c.pool) : Pool::kNone,
           .transform = c.head_transform,
           .activation = activation_from(c.head_activation),
           .transform_norm = c.head_norm,
@@ -113,6 +118,9 @@ Model::Model(const ModelConfig& config, ModelUse use)
     StackConfig stack =
         stack_config(config, true, both, both ? config.decoder_layers : config.layers, rotary);
     if (!both) stack.frozen = config.frozen_layers;
+    if (both && !config.decoder_attention.empty()) {
+      stack.attention.attention = config.decoder_attention;
+    }
     decoder_.emplace(*parameters_, "decoder", stack);
   }
   Parameter& table = has_decoder() ? decoder_embedding_->table() : encoder_embedding_->table();
@@ -178,7 +186,7 @@ void Model::check_batch(const Batch& batch, bool needs_targets) const {
     decoder_embedding_->check(decoder_pass(batch, 0, false), decoder_tokens(batch));
   if (!needs_targets) return;
   const std::size_t rows = head_->rows(output_pass(batch));
-  const std::size_t outputs = config_.head == "classifier" ? config_.classes : config_.vocab;
+  const std::size_t outputs = config_.outputs();
   require(batch.targets.size() == rows, "[model] {} targets; need {}", batch.targets.size(), rows);
   for (const std::int32_t t : batch.targets) {
     require(t == kIgnoredTarget || (t >= 0 && static_cast<std::size_t>(t) < outputs),
@@ -192,6 +200,7 @@ Pass Model::encoder_pass(const Batch& batch, RandomKey key, bool training) const
   pass.batch = batch.batch;
   pass.length = source ? batch.source_length : batch.length;
   pass.lengths = source ? batch.source_lengths : batch.lengths;
+  pass.globals = batch.globals;
   pass.typed = !source && !batch.token_types.empty();
   pass.training = training;
   pass.key = derive(key, "encoder");
@@ -285,7 +294,7 @@ void Model::backward(const Batch& batch, float scale) {
   }
   const Pass out = output_pass(batch);
   const Arena::Frame frame(arena_);
-  const Matrix g = arena_.matrix(out.rows(), config_.d_model);
+  Matrix g = arena_.matrix(out.rows(), output_width());
   head_->backward(out, tape_.head, g, arena_);
   Matrix encoder_gradient = g;
   if (has_decoder()) {
@@ -296,12 +305,12 @@ void Model::backward(const Batch& batch, float scale) {
       fill(encoder_gradient, 0.0F);
       pass.memory_gradient = encoder_gradient;
     }
-    decoder_->backward(pass, tape_.decoder, g, arena_);
+    g = decoder_->backward(pass, tape_.decoder, g, arena_);
     decoder_embedding_->backward(pass, decoder_tokens(batch), tape_.decoder_embedding, g);
   }
   if (has_encoder()) {
     const Pass pass = encoder_pass(batch, tape_.key, true);
-    encoder_->backward(pass, tape_.encoder, encoder_gradient, arena_);
+    encoder_gradient = encoder_->backward(pass, tape_.encoder, encoder_gradient, arena_);
     encoder_embedding_->backward(pass, encoder_tokens(batch), tape_.encoder_embedding,
                                  encoder_gradient);
   }
@@ -330,7 +339,7 @@ StepMemory Model::training_memory(const Batch& shape) const {
   head_->plan_forward(out, true, plan);
   memory.kept = plan.used();
   plan.at({.phase = "backward", .layer = kLossMeter});
-  plan.take(rows(out.rows()));
+  plan.take(Arena::bytes_for(out.rows() * output_width()));
   head_->plan_backward(out, plan);
   if (has_decoder()) {
     if (has_encoder()) plan.take(rows(decoder.memory_rows()));
@@ -489,8 +498,7 @@ ModelCost Model::cost_by_part(const Batch& batch, bool training) const {
   if (head_->transforms()) table["head"] += head_->transform_cost(out);
   Cost& softmax = table["softmax layer"];
   softmax += head_->output_cost(out);
-  const std::uint64_t outputs = config_.head == "classifier" ? config_.classes : config_.vocab;
-  softmax.forward += flops(Kind::kSoftmax, 5 * std::uint64_t{head_->rows(out)} * outputs);
+  softmax.forward += flops(Kind::kSoftmax, 5 * std::uint64_t{head_->rows(out)} * config_.outputs());
   // Without targets (a shape alone) every row counts.
   const std::uint64_t counted =
       batch.targets.empty() ? head_->rows(out) : count_targets(batch.targets);

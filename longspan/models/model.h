@@ -93,6 +93,9 @@ class Model {
   void check_shape(const Batch& batch) const;
   void check_batch(const Batch& batch, bool needs_targets) const;
   bool has_encoder() const { return config_.family != "decoder"; }
+  std::size_t output_width() const {
+    return (has_decoder() ? *decoder_ : *encoder_).output_width();
+  }
   bool has_decoder() const { return config_.family != "encoder"; }
   Pass encoder_pass(const Batch& batch, RandomKey key, bool training) const;
   Pass decoder_pass(const Batch& batch, RandomKey key, bool training) const;

@@ -110,7 +110,7 @@ TEST_P(Invariants, MaskedTokensChangeNothing) {
     data.source_lengths.assign(shape.batch, static_cast<std::int32_t>(shape.source_length));
   }
   const std::vector<float> padded = logits_of(model, data.view());
-  const std::size_t cols = c.config.head == "classifier" ? c.config.classes : c.config.vocab;
+  const std::size_t cols = c.config.outputs();
   const bool pooled = c.config.head == "classifier";
   // The products are cut by shape, so a longer batch may round differently; the values may not.
   float largest = 0.0F;

@@ -9,6 +9,18 @@ namespace longspan {
 namespace {
 constexpr std::string_view kFinalMeter = "final norm";
 constexpr std::string_view kStreamsMeter = "streams";
+
+// The mechanism of one layer: "a|b" means that layers take a and b in turn.
+std::string taken_in_turn(const std::string& attention, std::size_t layer) {
+  std::vector<std::string> turns;
+  std::size_t first = 0;
+  while (first <= attention.size()) {
+    const std::size_t end = std::min(attention.find('|', first), attention.size());
+    turns.push_back(attention.substr(first, end - first));
+    first = end + 1;
+  }
+  return turns[layer % turns.size()];
+}
 }  // namespace
 
 Stack::Stack(Parameters& parameters, const std::string& name, const StackConfig& config)
@@ -18,6 +30,7 @@ Stack::Stack(Parameters& parameters, const std::string& name, const StackConfig&
     MultiHeadAttentionConfig attention = config.attention;
     attention.stack = name;
     attention.layer = i;
+    attention.attention = taken_in_turn(config.attention.attention, i);
     add_residual(std::make_unique<MultiHeadAttention>(parameters, layer + ".attention", attention),
                  parameters, layer + ".attention_norm");
     if (config.cross) {
@@ -25,6 +38,9 @@ Stack::Stack(Parameters& parameters, const std::string& name, const StackConfig&
       cross.cross = true;
       cross.causal = false;
       cross.rotary = nullptr;
+      if (!config.cross_attention.empty()) {
+        cross.attention = taken_in_turn(config.cross_attention, i);
+      }
       add_residual(std::make_unique<MultiHeadAttention>(parameters, layer + ".cross", cross),
                    parameters, layer + ".cross_norm");
     }
@@ -33,8 +49,8 @@ Stack::Stack(Parameters& parameters, const std::string& name, const StackConfig&
         parameters, layer + ".feed_forward_norm");
   }
   if (config.wiring != Wiring::kPostNorm) {
-    final_norm_ =
-        std::make_unique<Norm>(parameters, name + ".norm", config.norm, width(), config.epsilon);
+    final_norm_ = std::make_unique<Norm>(parameters, name + ".norm", config.norm, output_width(),
+                                         config.epsilon);
   }
 }
 
@@ -56,8 +72,13 @@ Pass Stack::pass_of(const Pass& pass, std::size_t i) {
   return own;
 }
 
-void Stack::mean_of_streams(Matrix a, Matrix b, Matrix y) const {
+void Stack::join_streams(ConstMatrix a, ConstMatrix b, Matrix y) const {
   const Meter::Scope scope(kStreamsMeter, Phase::kForward);
+  if (config_.concatenates) {
+    copy(a, y.slice_cols(0, width()));
+    copy(b, y.slice_cols(width(), width()));
+    return;
+  }
   add(a, b, y);
   scale(0.5F, y);
 }
@@ -112,8 +133,8 @@ void Stack::forward_streams(const Pass& pass, Matrix x, Tape& tape, Arena& arena
     residuals_[i].add_to(pass_of(pass, i), i % 2 == 0 ? tape.b : tape.a,
                          i % 2 == 0 ? tape.a : tape.b, arena);
   }
-  tape.output = arena.matrix(pass.rows(), width());
-  mean_of_streams(tape.a, tape.b, tape.output);
+  tape.output = take_output(pass, arena);
+  join_streams(tape.a, tape.b, tape.output);
 }
 
 Matrix Stack::forward(const Pass& pass, Matrix x, Tape& tape, Arena& arena) const {
@@ -151,7 +172,7 @@ void Stack::plan_forward(const Pass& pass, ArenaPlan& plan) const {
       residuals_[i].plan_add_to(pass, plan);
     }
     plan.at({.phase = "forward", .layer = kStreamsMeter});
-    plan.take(row_bytes(pass));
+    plan.take(output_bytes(pass));
   } else {
     if (config_.frozen > 0) plan.take(row_bytes(pass));
     for (std::size_t layer = 0; layer < config_.layers; ++layer) {
@@ -172,7 +193,7 @@ void Stack::plan_forward(const Pass& pass, ArenaPlan& plan) const {
   if (final_norm_ != nullptr) plan.take(final_norm_->saved_bytes(pass.rows()));
 }
 
-void Stack::backward(const Pass& pass, Tape& tape, Matrix g, Arena& arena) const {
+Matrix Stack::backward(const Pass& pass, Tape& tape, Matrix g, Arena& arena) const {
   if (final_norm_ != nullptr) {
     {
       const Meter::Scope scope(kFinalMeter, Phase::kUpdate);
@@ -182,10 +203,14 @@ void Stack::backward(const Pass& pass, Tape& tape, Matrix g, Arena& arena) const
     final_norm_->backward(tape.final_norm, g, g, /*add=*/false);
   }
   if (reversible()) return backward_streams(pass, tape, g, arena);
-  if (config_.checkpointing) return backward_layers(pass, tape, g, arena);
+  if (config_.checkpointing) {
+    backward_layers(pass, tape, g, arena);
+    return g;
+  }
   for (std::size_t i = residuals_.size(); i-- > frozen_sublayers();) {
     residuals_[i].backward(pass_of(pass, i), tape.residuals[i], g, arena);
   }
+  return g;
 }
 
 void Stack::backward_layers(const Pass& pass, Tape& tape, Matrix g, Arena& arena) const {
@@ -203,11 +228,15 @@ void Stack::backward_layers(const Pass& pass, Tape& tape, Matrix g, Arena& arena
   }
 }
 
-void Stack::backward_streams(const Pass& pass, Tape& tape, Matrix g, Arena& arena) const {
+Matrix Stack::backward_streams(const Pass& pass, Tape& tape, Matrix g, Arena& arena) const {
   const Arena::Frame frame(arena);
-  const Matrix other = arena.matrix(pass.rows(), width());
-  {
+  Matrix other;
+  if (config_.concatenates) {
+    other = g.slice_cols(width(), width());
+    g = g.slice_cols(0, width());
+  } else {
     const Meter::Scope scope(kStreamsMeter, Phase::kBackward);
+    other = arena.matrix(pass.rows(), width());
     scale(0.5F, g);
     copy(g, other);
   }
@@ -218,12 +247,13 @@ void Stack::backward_streams(const Pass& pass, Tape& tape, Matrix g, Arena& aren
   }
   const Meter::Scope scope(kStreamsMeter, Phase::kBackward);
   add(g, other, g);
+  return g;
 }
 
 void Stack::plan_backward(const Pass& pass, ArenaPlan& plan) const {
   const ArenaPlan::Frame frame(plan);
   plan.at({.phase = "backward", .layer = kStreamsMeter});
-  if (reversible()) plan.take(row_bytes(pass));
+  if (reversible() && !config_.concatenates) plan.take(row_bytes(pass));
   for (std::size_t layer = config_.layers; layer-- > config_.frozen;) {
     const ArenaPlan::Frame layer_frame(plan);
     plan.at(moment("backward", layer * sublayers()));
@@ -259,7 +289,11 @@ Matrix Stack::infer(const Pass& pass, Matrix x, std::span<KeyValueCache> caches,
       std::swap(x, other);
     }
   }
-  if (reversible()) mean_of_streams(x, other, x);
+  if (reversible()) {
+    const Matrix joined = config_.concatenates ? take_output(pass, arena) : x;
+    join_streams(x, other, joined);
+    x = joined;
+  }
   return finish(pass, x, nullptr, arena);
 }
 
@@ -272,6 +306,7 @@ void Stack::plan_infer(const Pass& pass, ArenaPlan& plan) const {
       r.plan_forward(pass, /*saves=*/false, plan);
     }
   }
+  if (config_.concatenates) plan.take(output_bytes(pass));
 }
 
 void Stack::add_cost(const Pass& pass, CostTable& table) const {
@@ -290,8 +325,8 @@ void Stack::add_cost(const Pass& pass, CostTable& table) const {
   if (reversible()) {
     const std::uint64_t elements = std::uint64_t{pass.rows()} * width();
     Cost streams;
-    streams.forward = flops(Kind::kAdd, 2 * elements);
-    streams.backward = flops(Kind::kAdd, 2 * elements);
+    streams.forward = flops(Kind::kAdd, config_.concatenates ? 0 : 2 * elements);
+    streams.backward = flops(Kind::kAdd, config_.concatenates ? elements : 2 * elements);
     table[std::string(kStreamsMeter)] += streams;
   }
 }

@@ -5,8 +5,9 @@
 //
 //   i even: a ← a + f_i(norm_i(b)),   i odd: b ← b + f_i(norm_i(a)),
 //
-// and the output is (a + b)/2. On the way back each step is undone by subtracting f_i again, so the
-// memory of the activations does not grow with depth (Gomez et al., 2017; Kitaev et al., 2020).
+// and the output is (a + b)/2, or [a|b]. On the way back each step is undone by subtracting f_i
+// again, so the memory of the activations does not grow with depth (Gomez et al., 2017; Kitaev et
+// al., 2020).
 //
 // With checkpointing a layer keeps its input only and is computed again on the way back (Chen et
 // al., 2016). Frozen layers, the first ones, keep nothing, and backward ends before them.
@@ -30,7 +31,9 @@ struct StackConfig {
   bool cross = false;  // each layer has cross-attention after its self-attention
   MultiHeadAttentionConfig attention;
   FeedForwardConfig feed_forward;
+  std::string cross_attention;  // empty: as the self-attention
   Wiring wiring = Wiring::kPreNorm;
+  bool concatenates = false;  // the reversible streams at the end
   NormKind norm = NormKind::kLayer;
   float epsilon = 1e-5F;
   float dropout = 0.0F;
@@ -65,8 +68,8 @@ class Stack {
   }
   // Training: x [rows, d], in the arena, may be changed (reversible). Returns the output.
   Matrix forward(const Pass& pass, Matrix x, Tape& tape, Arena& arena) const;
-  // g is ∂L/∂output on entry and ∂L/∂x on return.
-  void backward(const Pass& pass, Tape& tape, Matrix g, Arena& arena) const;
+  // Spoils g = ∂L/∂output and returns ∂L/∂x in its memory.
+  Matrix backward(const Pass& pass, Tape& tape, Matrix g, Arena& arena) const;
   // Nothing kept; x is overwritten with the output or returned in other memory of the arena. With
   // `caches`, one per self-attention, decodes.
   Matrix infer(const Pass& pass, Matrix x, std::span<KeyValueCache> caches, Arena& arena) const;
@@ -76,6 +79,7 @@ class Stack {
   void plan_infer(const Pass& pass, ArenaPlan& plan) const;
   void add_cost(const Pass& pass, CostTable& table) const;
 
+  std::size_t output_width() const { return config_.concatenates ? 2 * width() : width(); }
   std::size_t self_attentions() const { return config_.layers; }
   const MultiHeadAttention& self_attention(std::size_t layer) const {
     return static_cast<const MultiHeadAttention&>(residuals_[layer * sublayers()].branch());
@@ -91,8 +95,14 @@ class Stack {
   bool post_norm() const { return config_.wiring == Wiring::kPostNorm; }
   bool reversible() const { return config_.wiring == Wiring::kReversible; }
   std::size_t width() const { return config_.attention.d_model; }
+  Matrix take_output(const Pass& pass, Arena& arena) const {
+    return arena.matrix(pass.rows(), output_width());
+  }
   std::size_t row_bytes(const Pass& pass) const { return Arena::bytes_for(pass.rows() * width()); }
   ArenaPlan::Moment moment(std::string_view phase, std::size_t i) const;
+  std::size_t output_bytes(const Pass& pass) const {
+    return Arena::bytes_for(pass.rows() * output_width());
+  }
   // The pass of sublayer i: its own stream of random numbers.
   static Pass pass_of(const Pass& pass, std::size_t i);
   // One layer without keeping anything but its output, or keeping all in `saved`.
@@ -102,8 +112,8 @@ class Stack {
   Matrix forward_frozen(const Pass& pass, Matrix x, Arena& arena) const;
   void forward_streams(const Pass& pass, Matrix x, Tape& tape, Arena& arena) const;
   void backward_layers(const Pass& pass, Tape& tape, Matrix g, Arena& arena) const;
-  void backward_streams(const Pass& pass, Tape& tape, Matrix g, Arena& arena) const;
-  void mean_of_streams(Matrix a, Matrix b, Matrix y) const;
+  Matrix backward_streams(const Pass& pass, Tape& tape, Matrix g, Arena& arena) const;
+  void join_streams(ConstMatrix a, ConstMatrix b, Matrix y) const;
   Matrix finish(const Pass& pass, Matrix x, Norm::Saved* saved, Arena& arena) const;
 
   StackConfig config_;

@@ -100,6 +100,24 @@ ModelConfig with_dropout(ModelConfig c) {
   return c;
 }
 
+ModelConfig concatenated() {
+  ModelConfig c = reversible_decoder();
+  c.streams = "concat";
+  c.tied = false;
+  c.attention = "full|flash";
+  c.positions = "axial";
+  c.axial_rows = 2;
+  c.axial_width = 5;
+  return c;
+}
+
+ModelConfig scaled() {
+  ModelConfig c = small("decoder");
+  c.embedding_scale = true;
+  c.position_offset = 3;
+  return c;
+}
+
 ModelConfig checkpointed(ModelConfig c) {
   c.checkpointing = true;
   return c;
@@ -119,6 +137,8 @@ std::vector<ModelCase> decoder_cases() {
           {"decoder_reversible", reversible_decoder(), {.batch = 2, .length = 6}},
           {"decoder_reversible_deep", deep(reversible_decoder()), {.batch = 1, .length = 5}},
           {"decoder_rotary_post", rotary_post(), {.batch = 3, .length = 5, .padded = true}},
+          {"decoder_concat", concatenated(), {.batch = 2, .length = 7}},
+          {"decoder_scaled", scaled(), {.batch = 2, .length = 6}},
           {"decoder_dropout", with_dropout(gpt()), {.batch = 2, .length = 7}},
           {"decoder_checkpointed", checkpointed(with_dropout(gpt())), {.batch = 2, .length = 7}},
           {"decoder_reversible_dropout",
@@ -144,8 +164,13 @@ std::vector<ModelCase> encoder_cases() {
   roformer.positions = "rotary";
   roformer.attention = "full";
   roformer.tied = false;
+  ModelConfig tagger = small("encoder");
+  tagger.head = "tagger";
+  tagger.classes = 4;
+  tagger.head_bias = true;
   const BatchShape padded{.batch = 3, .length = 5, .padded = true};
-  return {{"bert", bert(), {.batch = 3, .length = 6, .padded = true, .typed = true}},
+  return {{"tagger", tagger, padded},
+          {"bert", bert(), {.batch = 3, .length = 6, .padded = true, .typed = true}},
           {"bert_dropout",
            with_dropout(bert()),
            {.batch = 2, .length = 6, .padded = true, .typed = true}},
@@ -166,6 +191,8 @@ std::vector<ModelCase> translator_cases() {
   pre.kv_heads = 1;
   pre.tied = false;
   pre.attention = "full";
+  pre.decoder_attention = "flash";
+  pre.cross_attention = "full";
   pre.token_types = 2;
   pre.padding_token = 1;
   ModelConfig reversible = translator("reversible");
@@ -254,7 +281,7 @@ BatchData::BatchData(const ModelConfig& config, const BatchShape& shape, std::ui
     targets = draw(shape.batch, config.classes, derive(seed, "targets"));
     return;
   }
-  targets = draw(rows, config.vocab, derive(seed, "targets"));
+  targets = draw(rows, config.outputs(), derive(seed, "targets"));
   for (std::size_t i = 0; i < rows; ++i) {
     const std::size_t b = i / shape.length;
     const bool padding = shape.padded && i % shape.length >= static_cast<std::size_t>(lengths[b]);

@@ -64,6 +64,9 @@ class ReferenceModel {
     const Tensor<S> table = w_.get<S>((c_.shared_table ? "embedding" : name) + ".tokens");
     const Tensor<S> learned =
         c_.positions == "learned" ? w_.get<S>(name + ".positions") : Tensor<S>{};
+    const bool axial = c_.positions == "axial";
+    const Tensor<S> axial_rows = axial ? w_.get<S>(name + ".axial_rows") : Tensor<S>{};
+    const Tensor<S> axial_columns = axial ? w_.get<S>(name + ".axial_columns") : Tensor<S>{};
     const Tensor<S> types = c_.token_types > 0 ? w_.get<S>(name + ".types") : Tensor<S>{};
     Tensor<S> x(tokens.size(), d);
     for (std::size_t i = 0; i < tokens.size(); ++i) {
@@ -75,7 +78,13 @@ class ReferenceModel {
         const S entry = table(static_cast<std::size_t>(tokens[i]), j);
         // The padding token's row is a constant here: it receives no gradient from look-ups.
         x(i, j) = tokens[i] == c_.padding_token ? S{real_part(entry)} : entry;
-        if (c_.positions == "learned") x(i, j) += learned(position, j);
+        if (c_.embedding_scale) x(i, j) *= std::sqrt(static_cast<double>(d));
+        if (c_.positions == "learned") x(i, j) += learned(position + c_.position_offset, j);
+        if (axial) {
+          x(i, j) += j < axial_rows.cols
+                         ? axial_rows(position / axial_columns.rows, j)
+                         : axial_columns(position % axial_columns.rows, j - axial_rows.cols);
+        }
         if (c_.positions == "sinusoidal") x(i, j) += sinusoid(position, j, d);
         if (c_.token_types > 0) x(i, j) += types(type, j);
       }
@@ -162,8 +171,17 @@ class ReferenceModel {
         const Tensor<S>& source = i % 2 == 0 ? b : a;
         target = add(target, branch(side, i, norm_of(norm_name(side, i, cross), source), memory));
       }
-      x = add(a, b);
-      for (S& value : x.data) value *= 0.5;
+      if (c_.streams == "concat") {
+        x = Tensor<S>(a.rows, 2 * a.cols);
+        for (std::size_t i = 0; i < x.rows; ++i) {
+          for (std::size_t j = 0; j < x.cols; ++j) {
+            x(i, j) = j < a.cols ? a(i, j) : b(i, j - a.cols);
+          }
+        }
+      } else {
+        x = add(a, b);
+        for (S& value : x.data) value *= 0.5;
+      }
     }
     return norm_of(side.name + ".norm", x);
   }
