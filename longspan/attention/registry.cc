@@ -7,6 +7,7 @@
 #include "longspan/attention/flash.h"
 #include "longspan/attention/full.h"
 #include "longspan/attention/linear_attention.h"
+#include "longspan/attention/performer.h"
 #include "longspan/attention/window.h"
 #include "longspan/base/config.h"
 
@@ -30,6 +31,9 @@ constexpr std::array kMechanisms = {
     Mechanism{LinearAttention::kName, "kernel", "O(n)",
               "φ(q)·Σφ(k)vᵀ with φ = elu + 1, or softmax features",
               &make<LinearAttention, LinearAttentionConfig>},
+    Mechanism{PerformerAttention::kName, "kernel", "O(n)",
+              "softmax by M orthogonal random features, FAVOR+",
+              &make<PerformerAttention, PerformerConfig>},
     Mechanism{WindowAttention::kName, "fixed pattern", "O(n·w)",
               "exact over a sliding window, dilated if asked",
               &make<WindowAttention, WindowConfig>},
