@@ -6,6 +6,7 @@
 #include "longspan/models/pretrained.h"
 #include "tests/golden_attention.h"
 #include "tests/golden_case.h"
+#include "tests/golden_clustered.h"
 #include "tests/golden_feature.h"
 #include "tests/golden_reformer.h"
 
@@ -132,6 +133,8 @@ constexpr Handler kHandlers[] = {
     {"Performer FAVOR+ softmax kernel causal", &run_performer},
     {"Performer FAVOR+ softmax kernel without epsilon bidirectional", &run_performer},
     {"Performer FAVOR+ softmax kernel without epsilon causal", &run_performer},
+    {"clustered attention", &run_clustered},
+    {"improved clustered attention", &run_improved_clustered},
     {"Reformer LSH attention (shared QK)", &run_reformer},
     {"Reformer LSH self-attention layer", &run_reformer_layer},
     {"whole model: BertForSequenceClassification", &run_model},

@@ -1,3 +1,5 @@
+#include "longspan/attention/clustered.h"
+#include "longspan/attention/improved_clustered.h"
 #include "longspan/attention/reformer.h"
 #include "longspan/attention/registry.h"
 
@@ -40,6 +42,12 @@ constexpr std::array kMechanisms = {
     Mechanism{ReformerAttention::kName, "learnable pattern", "O(n·log n)",
               "exact among tokens whose hashes agree, several rounds",
               &make<ReformerAttention, ReformerConfig>},
+    Mechanism{ClusteredAttention::kName, "learnable pattern", "O(n·C)",
+              "one row of attention for each cluster of queries",
+              &make<ClusteredAttention, ClusteredConfig>},
+    Mechanism{ImprovedClusteredAttention::kName, "learnable pattern", "O(n·(C + k))",
+              "clustered, and every query looks at its cluster's top keys itself",
+              &make<ImprovedClusteredAttention, ImprovedClusteredConfig>},
 };
 
 }  // namespace

@@ -78,7 +78,7 @@ void SignBits(ConstMatrix x, ConstMatrix planes, std::uint64_t* to, float* scrat
   for (std::size_t first = 0; first < x.rows; first += kQueryBlock) {
     const std::size_t count = std::min(kQueryBlock, x.rows - first);
     pack_queries(x.slice_rows(first, count), 1.0F, xt);
-    std::fill_n(xt + d * kPitch, kPitch, 1.0F);
+    std::fill_n(xt + d * kPitch, kPitch, -1.0F);
     tile_gemm({planes.data, planes.stride}, {xt, kPitch}, planes.rows, d + 1, tile_width(count),
               {y, kPitch});
     std::fill_n(to + first, count, std::uint64_t{0});

@@ -36,7 +36,8 @@ std::size_t sign_scratch(std::size_t d, std::size_t bits);
 void lsh_buckets(ConstMatrix x, const LshCode& code, ConstMatrix rotations, std::int32_t* to,
                  std::size_t stride, float* scratch);
 
-// Bit k of to[i] is the sign of planes[k]·[x_i, 1]; planes is [bits, d + 1], bits ≤ 64.
+// Bit k of to[i] says on which side of plane k, p·x = c, x_i lies: planes is [bits, d + 1] with
+// rows [p, c], bits ≤ 64.
 void sign_bits(ConstMatrix x, ConstMatrix planes, std::uint64_t* to, float* scratch);
 
 }  // namespace longspan

@@ -87,7 +87,7 @@ TEST(Hash, BitsAreSigns) {
           for (std::size_t k = 0; k < 64; ++k) {
             double y = 0.0;
             if (k < bits) {
-              y = planes.at(k, d);
+              y = -planes.at(k, d);
               for (std::size_t c = 0; c < d; ++c) y += double{planes.at(k, c)} * x.at(i, c);
             }
             ASSERT_EQ(codes[i] >> k & 1U, y > 0.0 ? 1U : 0U) << i << " bit " << k;
