@@ -1,15 +1,15 @@
-#include "longspan/attention/clustered.h"
-#include "longspan/attention/improved_clustered.h"
-#include "longspan/attention/reformer.h"
 #include "longspan/attention/registry.h"
 
 #include <array>
 #include <vector>
 
+#include "longspan/attention/clustered.h"
 #include "longspan/attention/flash.h"
 #include "longspan/attention/full.h"
+#include "longspan/attention/improved_clustered.h"
 #include "longspan/attention/linear_attention.h"
 #include "longspan/attention/performer.h"
+#include "longspan/attention/reformer.h"
 #include "longspan/attention/window.h"
 #include "longspan/base/config.h"
 
