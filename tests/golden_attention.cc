@@ -26,6 +26,8 @@ AttentionCase::AttentionCase(const Case& golden)
   in.k = heads_of(k, shape_k);
   in.v = heads_of(v, shape_v);
   in.mask.causal = golden.config().value("causal", false);
+  const nlohmann::json& lengths = golden.config().value("lengths", nlohmann::json());
+  if (lengths.is_array()) key_lengths = lengths.get<std::vector<std::int32_t>>();
   in.mask.key_lengths = key_lengths;
 }
 

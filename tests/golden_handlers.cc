@@ -9,6 +9,7 @@
 #include "tests/golden_clustered.h"
 #include "tests/golden_feature.h"
 #include "tests/golden_reformer.h"
+#include "tests/golden_sparse.h"
 
 namespace longspan::golden {
 
@@ -137,6 +138,7 @@ constexpr Handler kHandlers[] = {
     {"improved clustered attention", &run_improved_clustered},
     {"Reformer LSH attention (shared QK)", &run_reformer},
     {"Reformer LSH self-attention layer", &run_reformer_layer},
+    {"BigBird block-sparse attention", &run_bigbird},
     {"whole model: BertForSequenceClassification", &run_model},
     {"whole model: DistilBertForMaskedLM", &run_model},
     {"whole model: GPT2LMHeadModel", &run_model},

@@ -191,7 +191,7 @@ void widen(const BlockPattern& pattern, std::size_t b, std::size_t h, const Patt
            Span& span) {
   const std::size_t step = pattern.dilation(h);
   for (const KeyRange& r : tile.tile.ranges) {
-    if (r.size() == 0) continue;
+    if (r.size() == 0 || tile.tile.lanes == 0) continue;
     std::size_t begin = r.begin * step + tile.phase;
     std::size_t end = (r.end - 1) * step + tile.phase + 1;
     if (r.kind == KeyRange::Kind::kGathered) {
@@ -386,6 +386,7 @@ class Backward {
   void run_tile(std::size_t b, std::size_t h, std::size_t chunk, std::size_t t, Matrix dk,
                 Matrix dv, const Room& room, TileCounts& counts) const {
     const PatternTile tile = pattern_.tile(b, h, t, room.ranges);
+    if (tile.tile.lanes == 0) return;
     const SparseHead head = sparse_head(pattern_, in_, b, h, tile.phase);
     const std::size_t plane = b * shape().heads + h;
     LaneValues lse(head, tile.tile);
@@ -429,6 +430,7 @@ TileCounts count_head(const BlockPattern& pattern, std::size_t b, std::size_t h,
   TileCounts counts;
   for (std::size_t t = 0; t < pattern.tiles(b, h); ++t) {
     const PatternTile tile = pattern.tile(b, h, t, room);
+    if (tile.tile.lanes == 0) continue;
     SparseHead head = geometry(pattern, b, h, tile.phase);
     head.relative.bucket = relative.bucket;
     head.relative.table = ConstMatrix(nullptr, relative.table, pattern.shape().d);
@@ -519,17 +521,18 @@ void sparse_forward(const BlockPattern& pattern, const SparseInputs& in, Heads y
   const Rooms rooms(pattern, sparse_forward_scratch(s.d, s.e, in.relative.table.n), arena);
   const std::size_t groups =
       divide_up(std::max<std::size_t>(1, most_tiles(pattern)), kTilesPerTask);
-  const std::size_t planes = s.batch * s.heads;
-  parallel_for(groups * planes, [&](std::size_t task, std::size_t worker) {
-    // Where the last queries see the most keys, they start first.
-    const std::size_t group = groups - 1 - task / planes;
-    const std::size_t b = task % planes / s.heads;
-    const std::size_t h = task % planes % s.heads;
+  parallel_for(groups * s.batch * s.heads, [&](std::size_t task, std::size_t worker) {
+    // One head after the other, so that its keys stay in the cache; within a head the last queries
+    // start first, because with a causal mask they can see the most.
+    const std::size_t group = groups - 1 - task % groups;
+    const std::size_t b = task / groups / s.heads;
+    const std::size_t h = task / groups % s.heads;
     const Room room = rooms.at(worker);
-    float* plane = saved.empty() ? nullptr : saved.data() + task % planes * s.m;
+    float* plane = saved.empty() ? nullptr : saved.data() + task / groups * s.m;
     const std::size_t last = std::min((group + 1) * kTilesPerTask, pattern.tiles(b, h));
     for (std::size_t t = group * kTilesPerTask; t < last; ++t) {
       const PatternTile tile = pattern.tile(b, h, t, room.ranges);
+      if (tile.tile.lanes == 0) continue;
       const SparseHead head = sparse_head(pattern, in, b, h, tile.phase);
       LaneValues lse(head, tile.tile);
       sparse_forward(head, tile.tile, every(y.head(b, h), head.first_query, head.dilation),

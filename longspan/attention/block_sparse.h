@@ -54,7 +54,8 @@ class BlockPattern {
   std::size_t offset() const { return shape_.n - shape_.m; }
 
   virtual std::size_t tiles(std::size_t b, std::size_t h) const = 0;
-  // Tile t of (b, h), its ranges written to `room`, which has most_ranges() elements.
+  // Tile t of (b, h), its ranges written to `room`, which has most_ranges() elements; a tile may be
+  // empty.
   virtual PatternTile tile(std::size_t b, std::size_t h, std::size_t t,
                            std::span<KeyRange> room) const = 0;
   virtual std::size_t most_ranges() const = 0;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "longspan/attention/clustered.h"
+#include "longspan/attention/bigbird.h"
 #include "longspan/attention/flash.h"
 #include "longspan/attention/full.h"
 #include "longspan/attention/improved_clustered.h"
@@ -39,6 +40,9 @@ constexpr std::array kMechanisms = {
     Mechanism{WindowAttention::kName, "fixed pattern", "O(n·w)",
               "exact over a sliding window, dilated if asked",
               &make<WindowAttention, WindowConfig>},
+    Mechanism{BigBirdAttention::kName, "fixed pattern", "O(n)",
+              "exact over global, window and random blocks",
+              &make<BigBirdAttention, BigBirdConfig>},
     Mechanism{ReformerAttention::kName, "learnable pattern", "O(n·log n)",
               "exact among tokens whose hashes agree, several rounds",
               &make<ReformerAttention, ReformerConfig>},

@@ -21,18 +21,29 @@ struct SparseTile {
   KeyRange keys;
 };
 
-// Calls f for the tiles of a tile's list; a banded one that everybody sees is whole.
+// Calls f(tile, next) for the tiles of a tile's list, where `next` are the keys of the one after
+// it, if any; a banded tile that everybody sees is whole.
 template <class F>
 HWY_INLINE void for_each_tile(const SparseHead& head, const QueryTile& tile, F f) {
+  SparseTile waiting{tile.first, tile.lanes, {}};
   for (const KeyRange& range : tile.ranges) {
     for_each_key_tile(range, [&](KeyRange keys) {
-      if (head.seen_begin(tile.first + tile.lanes - 1, keys) == 0 &&
-          head.seen_end(tile.first, keys) == keys.size() && keys.kind == KeyRange::Kind::kBanded) {
+      if (keys.kind == KeyRange::Kind::kBanded &&
+          head.seen_begin(tile.first + tile.lanes - 1, keys) == 0 &&
+          head.seen_end(tile.first, keys) == keys.size()) {
         keys.kind = KeyRange::Kind::kWhole;
       }
-      f(SparseTile{tile.first, tile.lanes, keys});
+      if (waiting.keys.size() > 0) f(waiting, keys);
+      waiting.keys = keys;
     });
   }
+  if (waiting.keys.size() > 0) f(waiting, KeyRange{});
+}
+
+// Asks for rows of x that a later tile needs: rows far apart defeat the prefetcher of the CPU.
+HWY_INLINE void prefetch_keys(ConstMatrix x, const KeyRange& keys) {
+  if (x.stride == x.cols || keys.kind == KeyRange::Kind::kGathered) return;
+  prefetch_rows<kKeyBlock>(x.slice_rows(0, keys.end), keys.begin, 0, 1);
 }
 
 // Keys [begin, end) of a tile.

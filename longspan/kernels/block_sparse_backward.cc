@@ -200,11 +200,14 @@ void scatter_rows(const float* from, std::size_t from_stride, const std::uint32_
   }
 }
 
-void backward_sparse_tile(const SparseHead& head, const SparseTile& t, const SparseQueries& x,
-                          const SparseGradient& gradient, float* memory,
+void backward_sparse_tile(const SparseHead& head, const SparseTile& t, const KeyRange& next,
+                          const SparseQueries& x, const SparseGradient& gradient, float* memory,
                           const SparseBackwardLayout& at) {
   const TileKeys keys = tile_keys(head, t.keys, memory + at.keys, memory + at.values);
+  prefetch_keys(gradient.dv, t.keys);
+  prefetch_keys(gradient.dk, t.keys);
   sparse_tile_gradients(head, t, keys, x);
+  prefetch_keys(head.k, next);
   if (t.keys.kind == KeyRange::Kind::kGathered) {
     const KeySums sums{memory + at.dk, tile_pitch(head.k.cols), memory + at.dv,
                        tile_pitch(head.v.cols)};
@@ -219,6 +222,7 @@ void backward_sparse_tile(const SparseHead& head, const SparseTile& t, const Spa
                       {gradient.dk.row_data(t.keys.begin), gradient.dk.stride,
                        gradient.dv.row_data(t.keys.begin), gradient.dv.stride});
   }
+  prefetch_keys(head.v, next);
   add_query_gradient(head, t, keys, x);
   if (head.relative.active()) add_relative_gradient(head, t, x, gradient);
 }
@@ -285,8 +289,8 @@ void SparseBackward(const SparseHead& head, const QueryTile& tile, const SparseG
   const Rows rows = table_rows(head, tile);
   relative_scores(head, tile, rows, memory + at.qrt, memory + at.relative);
   std::fill_n(memory + at.drelative + rows.begin * kPitch, rows.count() * kPitch, 0.0F);
-  for_each_tile(head, tile, [&](const SparseTile& t) {
-    backward_sparse_tile(head, t, x, gradient, memory, at);
+  for_each_tile(head, tile, [&](const SparseTile& t, const KeyRange& next) {
+    backward_sparse_tile(head, t, next, x, gradient, memory, at);
   });
   if (rows.count() > 0) finish_relative(head, tile, rows, gradient, memory, at);
   transpose<false>(memory + at.dqt, kPitch, d, tile.lanes, 1.0F, gradient.dq.row_data(tile.first),

@@ -50,10 +50,11 @@ struct SparseScratch {
 
 // One tile of queries against one tile of keys.
 void forward_sparse_tile(const SparseHead& head, const SparseTile& t, const TileKeys& keys,
-                         const SparseScratch& scratch) {
+                         const KeyRange& next, const SparseScratch& scratch) {
   const std::size_t width = tile_width(t.lanes);
   const QueryState& state = scratch.state;
   float* s = scratch.scores;
+  prefetch_keys(head.k, next);
   for_each_group(width, [&](std::size_t column, auto vectors) HWY_ATTR {
     constexpr int kVectors = vectors();
     const Rows rows = group_rows<kVectors>(head, t, column);
@@ -74,6 +75,7 @@ void forward_sparse_tile(const SparseHead& head, const SparseTile& t, const Tile
       });
     }
   });
+  prefetch_keys(head.v, next);
   for_each_group(width, [&](std::size_t column, auto vectors) HWY_ATTR {
     constexpr int kVectors = vectors();
     const Rows rows = group_rows<kVectors>(head, t, column);
@@ -96,9 +98,9 @@ void SparseForward(const SparseHead& head, const QueryTile& tile, Matrix y, floa
   scratch.relative = memory + at.relative;
   begin_state(head.q.slice_rows(tile.first, tile.lanes), head.scale, head.v.cols, scratch.state);
   relative_scores(head, tile, table_rows(head, tile), memory + at.qr, memory + at.relative);
-  for_each_tile(head, tile, [&](const SparseTile& t) {
+  for_each_tile(head, tile, [&](const SparseTile& t, const KeyRange& next) {
     forward_sparse_tile(head, t, tile_keys(head, t.keys, memory + at.keys, memory + at.values),
-                        scratch);
+                        next, scratch);
   });
   finish_state(scratch.state, y.slice_rows(tile.first, tile.lanes), lse);
   count_query_tile(head, tile, counts);

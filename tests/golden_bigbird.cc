@@ -1,0 +1,20 @@
+#include "longspan/attention/bigbird.h"
+#include "tests/golden_attention.h"
+#include "tests/golden_sparse.h"
+
+namespace longspan::golden {
+
+void run_bigbird(const Case& golden, Comparison& comparison) {
+  BigBirdConfig config;
+  config.block = golden.config().at("block_size").get<std::size_t>();
+  config.random = golden.config().at("num_random_blocks").get<std::size_t>();
+  config.padded = true;
+  BigBirdAttention attention(config);
+  const Shape shape = golden.file().at("rand_blocks").shape;
+  attention.use({.blocks = golden.integers("rand_blocks"), .rows = shape.at(1)});
+  comparison.begin("bigbird");
+  run_attention(golden, attention, comparison);
+  comparison.finish();
+}
+
+}  // namespace longspan::golden
