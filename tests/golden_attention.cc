@@ -56,6 +56,21 @@ void run_attention(const Case& golden, const Attention& attention, Comparison& c
   comparison.gradient("grad.v", dv);
 }
 
+namespace {
+
+// The elements of a parameter that a weight of the reference fills.
+struct WeightPart {
+  WeightPart(const Parameter& p, const LayerWeight& w)
+      : parameter(p),
+        first(static_cast<std::ptrdiff_t>(w.first_row * (p.is_vector ? 1 : p.cols))),
+        size(w.rows == 0 ? p.size() : w.rows * (p.is_vector ? 1 : p.cols)) {}
+  const Parameter& parameter;
+  std::ptrdiff_t first;
+  std::size_t size;
+};
+
+}  // namespace
+
 void run_layer(const Case& golden, const MultiHeadAttentionConfig& config,
                std::span<const LayerWeight> weights, Comparison& comparison) {
   const SafetensorsFile& file = golden.file();
@@ -64,9 +79,16 @@ void run_layer(const Case& golden, const MultiHeadAttentionConfig& config,
   Parameters parameters;
   const MultiHeadAttention layer(parameters, "layer", config);
   parameters.allocate();
+  if (std::ranges::find(weights, "layer.out.weight", &LayerWeight::ours) == weights.end()) {
+    const Parameter& out = *parameters.find("layer.out.weight");
+    for (std::size_t row = 0; row < out.rows; ++row) out.value[row * out.cols + row] = 1.0F;
+  }
   for (const LayerWeight& w : weights) {
-    const Parameter& p = *parameters.find(w.ours);
-    file.read_into("w." + std::string(w.theirs), p.shape(), p.value);
+    const std::vector<float> theirs = file.floats("w." + std::string(w.theirs));
+    const WeightPart part(*parameters.find(w.ours), w);
+    require(theirs.size() == part.size, "[golden] w.{} has {} elements; ours {}", w.theirs,
+            theirs.size(), part.size);
+    std::ranges::copy(theirs, part.parameter.value.begin() + part.first);
   }
   const std::vector<std::int32_t> lengths = golden.integers("key_lengths");
   Pass pass;
@@ -92,7 +114,10 @@ void run_layer(const Case& golden, const MultiHeadAttentionConfig& config,
   layer.accumulate(pass, rows(x), saved, rows(dy), signals);
   comparison.gradient("grad.x", dx);
   for (const LayerWeight& w : weights) {
-    comparison.gradient("grad.w." + std::string(w.theirs), parameters.find(w.ours)->gradient);
+    const WeightPart part(*parameters.find(w.ours), w);
+    comparison.gradient(
+        "grad.w." + std::string(w.theirs),
+        part.parameter.gradient.subspan(static_cast<std::size_t>(part.first), part.size));
   }
 }
 

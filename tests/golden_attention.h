@@ -32,13 +32,17 @@ struct AttentionCase {
 // Compares out64, grad.q, grad.k and grad.v. The mechanism is declared, its parameters are set.
 void run_attention(const Case& golden, const Attention& attention, Comparison& comparison);
 
-// A layer's weight: the reference's name, without "w.", and ours, the layer being called "layer".
+// A layer's weight: the reference's name, without "w.", and ours, the layer being called "layer";
+// perhaps some rows of ours only.
 struct LayerWeight {
   std::string_view theirs;
   std::string_view ours;
+  std::size_t first_row = 0;
+  std::size_t rows = 0;  // 0: all
 };
 
-// Compares out64, grad.x and the gradients of the weights, which are read from the case.
+// Compares out64, grad.x and the gradients of the weights, which are read from the case. A layer
+// whose output projection is not among them ends before it.
 void run_layer(const Case& golden, const MultiHeadAttentionConfig& config,
                std::span<const LayerWeight> weights, Comparison& comparison);
 

@@ -1,13 +1,15 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
 #include "longspan/attention/registry.h"
 #include "longspan/base/error.h"
-#include "longspan/models/pretrained.h"
 #include "tests/golden_attention.h"
 #include "tests/golden_case.h"
 #include "tests/golden_clustered.h"
 #include "tests/golden_feature.h"
+#include "tests/golden_model.h"
 #include "tests/golden_reformer.h"
 #include "tests/golden_sparse.h"
 
@@ -45,80 +47,23 @@ void run_softmax_layer(const Case& golden, Comparison& comparison) {
   }
 }
 
-// Real tokens of each sequence, from a mask of ones that may end before the row does.
-std::vector<std::int32_t> lengths_of(const std::vector<std::int32_t>& mask, std::size_t batch,
-                                     std::size_t length) {
-  std::vector<std::int32_t> lengths;
-  if (mask.empty()) return lengths;
-  for (std::size_t b = 0; b < batch; ++b) {
-    const std::span<const std::int32_t> row(mask.data() + b * length, length);
-    const auto end = std::ranges::find(row, 0);
-    require(std::all_of(end, row.end(), [](std::int32_t m) { return m == 0; }),
-            "[golden] the attention mask of sequence {} has a gap; need padding at the end", b);
-    lengths.push_back(static_cast<std::int32_t>(end - row.begin()));
-  }
-  return lengths;
-}
-
-// The reference ignores −100, and a causal model predicts the next token.
-std::vector<std::int32_t> targets_of(std::vector<std::int32_t> labels, bool causal,
-                                     std::size_t length) {
-  constexpr std::int32_t kTheirIgnored = -100;
-  std::ranges::replace(labels, kTheirIgnored, kIgnoredTarget);
-  if (!causal) return labels;
-  for (std::size_t first = 0; first + length <= labels.size(); first += length) {
-    const auto row = labels.begin() + static_cast<std::ptrdiff_t>(first);
-    std::shift_left(row, row + static_cast<std::ptrdiff_t>(length), 1);
-    labels[first + length - 1] = kIgnoredTarget;
-  }
-  return labels;
-}
-
-void run_model_with(std::string_view mechanism, const Case& golden, Comparison& comparison) {
-  const nlohmann::json& hf = golden.sidecar().at("hf_config");
-  ModelConfig config = config_from_hugging_face(hf);
-  config.attention = mechanism;
-  const std::vector<WeightPlacement> places = placements(hf);
-  Model model(config);
-  model.parameters().allocate();
-  load_weights(model, golden.weights(), places);
-
-  const Shape shape = golden.file().at("input_ids").shape;
-  require(shape.size() == 2, "[golden] input_ids is {}; need [batch, n]", to_string(shape));
-  const std::vector<std::int32_t> tokens = golden.integers("input_ids");
-  const std::vector<std::int32_t> types = golden.integers("token_type_ids");
-  const std::vector<std::int32_t> lengths =
-      lengths_of(golden.integers("attention_mask"), shape[0], shape[1]);
-  const std::vector<std::int32_t> targets =
-      targets_of(golden.integers("labels"), config.family == "decoder", shape[1]);
-  Batch batch;
-  batch.batch = shape[0];
-  batch.length = shape[1];
-  batch.tokens = tokens;
-  batch.targets = targets;
-  batch.lengths = lengths;
-  batch.token_types = types;
-
-  const ConstMatrix logits = model.logits(batch);
-  comparison.output("logits64", {logits.data, logits.size()});
-  // The reference's loss is the mean over the targets that count.
-  const float scale = 1.0F / static_cast<float>(count_targets(targets));
-  const CrossEntropy result = model.forward(batch, 0, scale);
-  const auto loss = static_cast<float>(result.loss / static_cast<double>(result.counted));
-  comparison.output("loss64", {&loss, 1});
-  model.backward(batch, scale);
-  for (const WeightPlacement& place : places) {
-    if (place.second_name) continue;
-    comparison.gradient("grad." + place.source, placed_gradient(model, place));
-  }
-}
-
-void run_model(const Case& golden, Comparison& comparison) {
-  for (const std::string_view mechanism : kSoftmaxMechanisms) {
-    comparison.begin(mechanism);
-    run_model_with(mechanism, golden, comparison);
-    comparison.finish();
-  }
+void run_local_layer(const Case& golden, Comparison& comparison) {
+  const nlohmann::json& c = golden.config();
+  MultiHeadAttentionConfig config;
+  config.d_model = golden.file().at("x").shape.back();
+  config.heads = config.kv_heads = c.at("heads").get<std::size_t>();
+  config.causal = c.at("causal").get<bool>();
+  config.bias = false;
+  config.attention = fmt::format(
+      "local:block={},before={},after={}", c.at("chunk_length").get<std::size_t>(),
+      c.at("chunks_before").get<std::size_t>(), c.at("chunks_after").get<std::size_t>());
+  const std::size_t d = config.d_model;
+  const std::array<LayerWeight, 3> weights = {{{"query.weight", "layer.qkv.weight", 0, d},
+                                               {"key.weight", "layer.qkv.weight", d, d},
+                                               {"value.weight", "layer.qkv.weight", 2 * d, d}}};
+  comparison.begin("local");
+  run_layer(golden, config, weights, comparison);
+  comparison.finish();
 }
 
 constexpr Handler kHandlers[] = {
@@ -143,6 +88,8 @@ constexpr Handler kHandlers[] = {
     {"whole model: DistilBertForMaskedLM", &run_model},
     {"whole model: GPT2LMHeadModel", &run_model},
     {"whole model: RoFormerForMaskedLM", &run_model},
+    {"whole model: ReformerModelWithLMHead", &run_own_model},
+    {"chunked local self-attention layer (Reformer)", &run_local_layer},
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "longspan/attention/full.h"
 #include "longspan/attention/improved_clustered.h"
 #include "longspan/attention/linear_attention.h"
+#include "longspan/attention/local.h"
 #include "longspan/attention/performer.h"
 #include "longspan/attention/reformer.h"
 #include "longspan/attention/window.h"
@@ -37,6 +38,9 @@ constexpr std::array kMechanisms = {
     Mechanism{PerformerAttention::kName, "kernel", "O(n)",
               "softmax by M orthogonal random features, FAVOR+",
               &make<PerformerAttention, PerformerConfig>},
+    Mechanism{LocalAttention::kName, "fixed pattern", "O(n·block)",
+              "exact over the own block of tokens and its neighbours",
+              &make<LocalAttention, LocalConfig>},
     Mechanism{WindowAttention::kName, "fixed pattern", "O(n·w)",
               "exact over a sliding window, dilated if asked",
               &make<WindowAttention, WindowConfig>},

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <functional>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <string_view>
 #include <utility>
 
@@ -33,8 +36,12 @@ struct Part {
   std::size_t rows = 0;  // of a vector: its elements
   std::size_t cols = 0;  // of a vector: 1
   Shape source;          // the shape in the file
+  std::size_t source_offset = 0;
 
   std::size_t size() const { return rows * cols; }
+  std::size_t source_size() const {
+    return std::accumulate(source.begin(), source.end(), std::size_t{1}, std::multiplies<>());
+  }
 };
 
 Part part_of(const Parameter& p, const WeightPlacement& place) {
@@ -42,12 +49,14 @@ Part part_of(const Parameter& p, const WeightPlacement& place) {
   part.cols = p.is_vector ? 1 : p.cols;
   part.rows = place.rows != 0 ? place.rows : p.size() / part.cols;
   part.offset = place.first_row * part.cols;
+  part.source_offset = place.source_row * part.cols;
+  const std::size_t rows = place.source_rows != 0 ? place.source_rows : part.rows;
   if (p.is_vector) {
-    part.source = {part.rows};
+    part.source = {rows};
   } else if (place.transpose) {
     part.source = {part.cols, part.rows};
   } else {
-    part.source = {part.rows, part.cols};
+    part.source = {rows, part.cols};
   }
   return part;
 }
@@ -82,12 +91,22 @@ std::string name_in(const SafetensorsFile& file, const std::string& source) {
 // What a source holds, laid out as our parameter.
 std::vector<float> read_part(const SafetensorsFile& file, const std::string& name,
                              const WeightPlacement& place, const Part& part) {
-  std::vector<float> values(part.size());
-  file.read_into(name, part.source, values);
-  if (!place.transpose) return values;
+  std::vector<float> values(part.source_size());
+  file.read_into(name, file.at(name).shape, values);
+  if (!place.transpose) {
+    const auto first = values.begin() + static_cast<std::ptrdiff_t>(part.source_offset);
+    return {first, first + static_cast<std::ptrdiff_t>(part.size())};
+  }
   std::vector<float> turned(values.size());
   transpose(values, part.cols, part.rows, turned);
   return turned;
+}
+
+// Axes of length 1 do not change what a tensor holds.
+Shape squeezed(const Shape& shape) {
+  Shape rest;
+  std::ranges::copy_if(shape, std::back_inserter(rest), [](std::size_t n) { return n != 1; });
+  return rest;
 }
 
 bool same_bits(std::span<const float> a, std::span<const float> b) {
@@ -105,15 +124,18 @@ void check_weights(Model& model, const SafetensorsFile& file,
     const Parameter& p = parameter_of(model, place);
     const Part part = part_of(p, place);
     if (!place.second_name) filled[place.parameter] += part.size();
+    if (place.source.empty()) continue;
     const std::string name = name_in(file, place.source);
     if (name.empty() && place.second_name) continue;
     require(!name.empty(), "[pretrained] {} has no tensor '{}' for '{}'", file.path().string(),
             place.source, place.parameter);
     const Shape& shape = file.at(name).shape;
-    require(shape == part.source, "[pretrained] {}: tensor '{}' is {}; the config needs {}",
-            file.path().string(), name, to_string(shape), to_string(part.source));
+    require(squeezed(shape) == squeezed(part.source),
+            "[pretrained] {}: tensor '{}' is {}; the config needs {}", file.path().string(), name,
+            to_string(shape), to_string(part.source));
   }
   for (const Parameter& p : model.parameters().all()) {
+    if (p.fill) continue;  // drawn, not trained
     require(filled[p.name] == p.size(), "[pretrained] {} of the {} weights of '{}' have a source",
             filled[p.name], p.size(), p.name);
   }
@@ -127,6 +149,10 @@ void load_weights(Model& model, const SafetensorsFile& file,
     const Parameter& p = parameter_of(model, place);
     const Part part = part_of(p, place);
     const std::span<float> target = p.value.subspan(part.offset, part.size());
+    if (place.source.empty()) {
+      std::ranges::fill(target, 0.0F);
+      continue;
+    }
     const std::string name = name_in(file, place.source);
     if (name.empty()) continue;
     const std::vector<float> values = read_part(file, name, place, part);
@@ -140,24 +166,33 @@ void load_weights(Model& model, const SafetensorsFile& file,
   }
 }
 
-std::vector<float> placed_gradient(Model& model, const WeightPlacement& place) {
-  const Parameter& p = parameter_of(model, place);
-  const Part part = part_of(p, place);
-  const std::span<const float> ours = p.gradient.subspan(part.offset, part.size());
-  std::vector<float> theirs(ours.begin(), ours.end());
-  if (place.transpose) transpose(ours, part.rows, part.cols, theirs);
+std::vector<float> source_gradient(Model& model, std::span<const WeightPlacement> places,
+                                   std::string_view source) {
+  std::vector<float> theirs;
+  for (const WeightPlacement& place : places) {
+    if (place.source != source || place.second_name) continue;
+    const Parameter& p = parameter_of(model, place);
+    const Part part = part_of(p, place);
+    const std::span<const float> ours = p.gradient.subspan(part.offset, part.size());
+    theirs.resize(part.source_size());
+    if (place.transpose) {
+      transpose(ours, part.rows, part.cols, theirs);
+    } else {
+      std::ranges::copy(ours, theirs.begin() + static_cast<std::ptrdiff_t>(part.source_offset));
+    }
+  }
   return theirs;
 }
 
-Model load_pretrained(const std::filesystem::path& directory, std::string attention) {
+Model load_pretrained(const std::filesystem::path& directory, const std::string& attention) {
   const nlohmann::json hf = read_json(directory / "config.json");
   const SafetensorsFile file(directory / "model.safetensors");
   ModelConfig config = config_from_hugging_face(hf);
-  config.attention = std::move(attention);
+  if (!attention.empty()) config.attention = attention;
   const std::vector<WeightPlacement> places = placements(hf);
   Model model(config);
   check_weights(model, file, places);  // before the memory is asked for
-  model.parameters().allocate();
+  model.allocate(0);                   // what is drawn, the weights being read
   load_weights(model, file, places);
   return model;
 }

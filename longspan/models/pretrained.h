@@ -3,8 +3,9 @@
 //   config.json         model_type, architectures and sizes → ModelConfig
 //   model.safetensors   each tensor → rows of one of our parameters
 //
-// model_type: bert, distilbert, roformer, gpt2, llama, and llama2c (the checkpoints of llama2.c,
-// with the names of its ModelArgs). What a config asks for beyond our model is refused.
+// model_type: bert, distilbert, roformer, big_bird, longformer, reformer, gpt2, llama, and llama2c
+// (the checkpoints of llama2.c, with the names of its ModelArgs). What a config asks for beyond our
+// model is refused.
 #pragma once
 
 #include <filesystem>
@@ -19,14 +20,16 @@
 namespace longspan {
 
 // Where a tensor goes. Rows of a matrix, elements of a vector: q, k and v are one after the other
-// in one parameter, and so are gate and up.
+// in one parameter, and so are gate and up. A source may also be cut into several parts.
 struct WeightPlacement {
-  std::string source;
+  std::string source;  // empty: zeros, where the other model has no such weight
   std::string parameter;
   std::size_t first_row = 0;
-  std::size_t rows = 0;      // 0: all of the parameter
-  bool transpose = false;    // the source is [in, out]
-  bool second_name = false;  // a tied tensor again: may be missing, must be equal
+  std::size_t rows = 0;         // 0: all of the parameter
+  bool transpose = false;       // the source is [in, out]
+  std::size_t source_row = 0;   // the first row of the source that is meant
+  std::size_t source_rows = 0;  // how many it has; 0: those that are meant
+  bool second_name = false;     // a tied tensor again: may be missing, must be equal
 };
 
 // The class whose weights these are: the first of `architectures`, or what is usual for the
@@ -44,10 +47,12 @@ void check_weights(Model& model, const SafetensorsFile& file,
 // Checks, and fills the parameters, which must be allocated.
 void load_weights(Model& model, const SafetensorsFile& file,
                   std::span<const WeightPlacement> places);
-// The gradient of a source, laid out as the source is.
-std::vector<float> placed_gradient(Model& model, const WeightPlacement& place);
+// The gradient of a source, laid out as the source is, from all its parts.
+std::vector<float> source_gradient(Model& model, std::span<const WeightPlacement> places,
+                                   std::string_view source);
 
-// config.json and model.safetensors of a directory; `attention` as for make_attention.
-Model load_pretrained(const std::filesystem::path& directory, std::string attention = "flash");
+// config.json and model.safetensors of a directory; `attention` as for make_attention, empty for
+// the one that the model was trained with.
+Model load_pretrained(const std::filesystem::path& directory, const std::string& attention = "");
 
 }  // namespace longspan

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
@@ -141,6 +143,103 @@ ModelConfig roformer_config(const Fields& f) {
   return c;
 }
 
+ModelConfig big_bird_config(const Fields& f) {
+  ModelConfig c = bert_config(f);
+  if (f.text("attention_type", "block_sparse") == "block_sparse") {
+    c.attention = fmt::format("bigbird:block={},random={},padded=true", f.size("block_size", 64),
+                              f.size("num_random_blocks", 3));
+  }
+  c.attention_bias = f.flag("use_bias", true);
+  c.embedding_scale = f.flag("rescale_embeddings", false);
+  return c;
+}
+
+// One window for all layers, or one for each.
+ModelConfig longformer_config(const Fields& f) {
+  ModelConfig c = bert_config(f);
+  c.position_offset = static_cast<std::size_t>(c.padding_token + 1);
+  require(c.max_length > c.position_offset, "[{}] {} positions, the first of which is {}", kWho,
+          c.max_length, c.position_offset);
+  c.max_length -= c.position_offset;
+  c.attention.clear();
+  const Json& windows = f.at("attention_window");
+  for (const Json& window : windows.is_array() ? windows : Json::array({windows})) {
+    require(window.is_number_unsigned(), "[{}] attention_window is {}; need whole numbers", kWho,
+            windows.dump());
+    c.attention += fmt::format("{}longformer:window={}", c.attention.empty() ? "" : "|",
+                               window.get<std::size_t>());
+  }
+  return c;
+}
+
+std::string reformer_buckets(const Fields& f) {
+  const Json& buckets = f.at("num_buckets");
+  std::string text;
+  for (const Json& factor : buckets.is_array() ? buckets : Json::array({buckets})) {
+    require(factor.is_number_unsigned(), "[{}] num_buckets is {}; need whole numbers", kWho,
+            buckets.dump());
+    text += (text.empty() ? "" : "x") + std::to_string(factor.get<std::size_t>());
+  }
+  return text;
+}
+
+std::string reformer_layers(const Fields& f) {
+  std::string turns;
+  for (const Json& kind : f.at("attn_layers")) {
+    if (!turns.empty()) turns += "|";
+    if (kind == "lsh") {
+      turns += fmt::format(
+          "reformer:chunk={},rounds={},buckets={},before={},after={},scaling=trax,"
+          "same_bucket=false,deduplicate=false,wrap=all,strict=false,padding=bucket",
+          f.size("lsh_attn_chunk_length", 64), f.size("num_hashes", 1), reformer_buckets(f),
+          f.size("lsh_num_chunks_before", 1), f.size("lsh_num_chunks_after", 0));
+    } else {
+      require(kind == "local", "[{}] attn_layers has {}; need lsh or local", kWho, kind.dump());
+      turns +=
+          fmt::format("local:block={},before={},after={}", f.size("local_attn_chunk_length", 64),
+                      f.size("local_num_chunks_before", 1), f.size("local_num_chunks_after", 0));
+    }
+  }
+  return turns;
+}
+
+ModelConfig reformer_config(const Fields& f) {
+  ModelConfig c;
+  c.family = f.flag("is_decoder", false) ? "decoder" : "encoder";
+  c.wiring = "reversible";
+  c.streams = "concat";
+  c.layers = f.layers("num_hidden_layers");
+  c.d_model = f.size("hidden_size");
+  c.heads = f.size("num_attention_heads");
+  c.d_ff = f.size("feed_forward_size");
+  c.vocab = f.size("vocab_size");
+  c.max_length = f.size("max_position_embeddings");
+  c.activation = f.activation("hidden_act", "relu");
+  c.norm_epsilon = f.number("layer_norm_eps", 1e-12);
+  c.dropout = f.number("hidden_dropout_prob", 0.05);
+  c.init_deviation = f.number("initializer_range", 0.02);
+  c.padding_token = f.token("pad_token_id");
+  c.attention_bias = false;
+  c.tied = false;
+  c.head_bias = true;
+  c.attention = reformer_layers(f);
+  if (f.flag("axial_pos_embds", true)) {
+    const Json& shape = f.at("axial_pos_shape");
+    const Json& widths = f.at("axial_pos_embds_dim");
+    require(shape.is_array() && shape.size() == 2 && widths.is_array() && widths.size() == 2 &&
+                shape[0].is_number_unsigned() && widths[0].is_number_unsigned(),
+            "[{}] axial positions {} of widths {}; need two of each", kWho, shape.dump(),
+            widths.dump());
+    c.positions = "axial";
+    c.axial_rows = shape[0].get<std::size_t>();
+    c.axial_width = widths[0].get<std::size_t>();
+  }
+  f.refuse(f.flag("tie_word_embeddings", false), "an output layer tied to half its width");
+  f.refuse(c.heads > 0 && f.size("attention_head_size", c.d_model / c.heads) * c.heads != c.d_model,
+           "heads of another width");
+  return c;
+}
+
 ModelConfig distilbert_config(const Fields& f) {
   ModelConfig c = post_norm_encoder();
   c.layers = f.layers("n_layers");
@@ -236,6 +335,12 @@ void masked_head(const Fields& /*f*/, ModelConfig& c) {
   c.head_norm = true;
 }
 
+// Its transform is always followed by the exact GELU.
+void longformer_masked_head(const Fields& /*f*/, ModelConfig& c) {
+  c.head_activation = "gelu";
+  c.head_norm = true;
+}
+
 void causal_head(const Fields& /*f*/, ModelConfig& c) { c.head = "lm"; }
 
 void classifier_head(const Fields& f, ModelConfig& c) {
@@ -266,7 +371,7 @@ struct Architecture {
 };
 
 // The first of a model_type is what a config without `architectures` means.
-constexpr std::array<Architecture, 9> kArchitectures = {{
+constexpr std::array<Architecture, 13> kArchitectures = {{
     {"bert", "BertForMaskedLM", &bert_config, &masked_head},
     {"bert", "BertForSequenceClassification", &bert_config, &bert_classifier},
     {"distilbert", "DistilBertForMaskedLM", &distilbert_config, &masked_head},
@@ -274,6 +379,10 @@ constexpr std::array<Architecture, 9> kArchitectures = {{
      &distilbert_classifier},
     {"roformer", "RoFormerForMaskedLM", &roformer_config, &masked_head},
     {"roformer", "RoFormerForSequenceClassification", &roformer_config, &roformer_classifier},
+    {"big_bird", "BigBirdForMaskedLM", &big_bird_config, &masked_head},
+    {"big_bird", "BigBirdForSequenceClassification", &big_bird_config, &roformer_classifier},
+    {"longformer", "LongformerForMaskedLM", &longformer_config, &longformer_masked_head},
+    {"reformer", "ReformerModelWithLMHead", &reformer_config, &causal_head},
     {"gpt2", "GPT2LMHeadModel", &gpt2_config, &causal_head},
     {"llama", "LlamaForCausalLM", &llama_config, &causal_head},
     {"llama2c", "Transformer", &llama2c_config, &causal_head},

@@ -35,9 +35,10 @@ class Placer {
     if (config_.norm == "layer") whole(source + ".bias", parameter + ".bias");
   }
   void rows(const std::string& source, const std::string& parameter, std::size_t first,
-            std::size_t count) {
+            std::size_t count, bool attention = false) {
+    const bool biased = config_.bias && (!attention || config_.attention_bias);
     for (const char* part : {".weight", ".bias"}) {
-      if (part == std::string_view(".bias") && !config_.bias) continue;
+      if (part == std::string_view(".bias") && !biased) continue;
       list_.push_back({.source = source + part,
                        .parameter = parameter + part,
                        .first_row = first,
@@ -46,6 +47,9 @@ class Placer {
   }
   void linear(const std::string& source, const std::string& parameter) {
     rows(source, parameter, 0, 0);
+  }
+  void attention_out(const std::string& source, const std::string& attention) {
+    rows(source, attention + ".out", 0, 0, /*attention=*/true);
   }
   // GPT-2's Conv1D: y = x·W + b.
   void conv1d(const std::string& source, const std::string& parameter) {
@@ -57,9 +61,14 @@ class Placer {
            const std::string& attention) {
     const std::size_t d = config_.d_model;
     const std::size_t kv = config_.kv_heads == 0 ? d : d / config_.heads * config_.kv_heads;
-    rows(q, attention + ".qkv", 0, d);
-    rows(k, attention + ".qkv", d, kv);
-    rows(v, attention + ".qkv", d + kv, kv);
+    rows(q, attention + ".qkv", 0, d, /*attention=*/true);
+    rows(k, attention + ".qkv", d, kv, /*attention=*/true);
+    rows(v, attention + ".qkv", d + kv, kv, /*attention=*/true);
+  }
+  void shared_qkv(const std::string& qk, const std::string& v, const std::string& attention) {
+    const std::size_t d = config_.d_model;
+    rows(qk, attention + ".qkv", 0, d, /*attention=*/true);
+    rows(v, attention + ".qkv", d, d, /*attention=*/true);
   }
   // The output layer's weight: the token table, or its own.
   void output_weight(const std::string& source) {
@@ -82,7 +91,7 @@ void place_bert_layers(Placer& p, const std::string& stack) {
     const std::string self = from + ".attention.self";
     const std::string to = p.layer(i);
     p.qkv(self + ".query", self + ".key", self + ".value", to + ".attention");
-    p.linear(from + ".attention.output.dense", to + ".attention.out");
+    p.attention_out(from + ".attention.output.dense", to + ".attention");
     p.norm(from + ".attention.output.LayerNorm", to + ".attention_norm");
     p.linear(from + ".intermediate.dense", to + ".feed_forward.in");
     p.linear(from + ".output.dense", to + ".feed_forward.out");
@@ -103,6 +112,44 @@ void place_bert_embedding(Placer& p, const std::string& from) {
 void place_bert(Placer& p) {
   place_bert_embedding(p, "bert.embeddings");
   place_bert_layers(p, "bert.encoder");
+}
+
+void place_longformer(Placer& p) {
+  place_bert_embedding(p, "longformer.embeddings");
+  place_bert_layers(p, "longformer.encoder");
+  for (std::size_t i = 0; i < p.config().layers; ++i) {
+    const std::string self = "longformer.encoder.layer." + std::to_string(i) + ".attention.self";
+    const std::string to = p.layer(i) + ".attention.global";
+    p.both(self + ".query_global", to + "_q");
+    p.both(self + ".key_global", to + "_k");
+    p.both(self + ".value_global", to + "_v");
+  }
+}
+
+void place_reformer(Placer& p) {
+  p.whole("reformer.embeddings.word_embeddings.weight", "embedding.tokens");
+  if (p.config().positions == "axial") {
+    p.whole("reformer.embeddings.position_embeddings.weights.0", "embedding.axial_rows");
+    p.whole("reformer.embeddings.position_embeddings.weights.1", "embedding.axial_columns");
+  } else {
+    p.whole("reformer.embeddings.position_embeddings.embedding.weight", "embedding.positions");
+  }
+  for (std::size_t i = 0; i < p.config().layers; ++i) {
+    const std::string from = "reformer.encoder.layers." + std::to_string(i);
+    const std::string self = from + ".attention.self_attention";
+    const std::string to = p.layer(i);
+    p.norm(from + ".attention.layer_norm", to + ".attention_norm");
+    if (mechanism_of(p.config().attention, i).starts_with("reformer")) {
+      p.shared_qkv(self + ".query_key", self + ".value", to + ".attention");
+    } else {
+      p.qkv(self + ".query", self + ".key", self + ".value", to + ".attention");
+    }
+    p.attention_out(from + ".attention.output.dense", to + ".attention");
+    p.norm(from + ".feed_forward.layer_norm", to + ".feed_forward_norm");
+    p.linear(from + ".feed_forward.dense.dense", to + ".feed_forward.in");
+    p.linear(from + ".feed_forward.output.dense", to + ".feed_forward.out");
+  }
+  p.norm("reformer.encoder.layer_norm", p.config().family + ".norm");
 }
 
 void place_roformer(Placer& p) {
@@ -205,6 +252,20 @@ void place_roformer_classifier(Placer& p) {
   p.both("classifier.out_proj", "head.output");
 }
 
+void place_longformer_masked_head(Placer& p) {
+  p.both("lm_head.dense", "head.transform");
+  p.norm("lm_head.layer_norm", "head.norm");
+  p.whole("lm_head.bias", "head.output.bias");
+  p.second_name("lm_head.decoder.bias", "head.output.bias");
+  p.output_weight("lm_head.decoder.weight");
+}
+
+void place_reformer_head(Placer& p) {
+  p.whole("lm_head.decoder.weight", "head.output.weight");
+  p.whole("lm_head.bias", "head.output.bias");
+  p.second_name("lm_head.decoder.bias", "head.output.bias");
+}
+
 void place_causal_head(Placer& p) { p.output_weight("lm_head.weight"); }
 
 void place_llama2c_head(Placer& p) { p.output_weight("output.weight"); }
@@ -215,13 +276,17 @@ struct Naming {
   void (*head)(Placer& p);
 };
 
-constexpr std::array<Naming, 9> kNamings = {{
+constexpr std::array<Naming, 13> kNamings = {{
     {"BertForMaskedLM", &place_bert, &place_masked_head},
     {"BertForSequenceClassification", &place_bert, &place_bert_classifier},
     {"DistilBertForMaskedLM", &place_distilbert, &place_distilbert_masked_head},
     {"DistilBertForSequenceClassification", &place_distilbert, &place_distilbert_classifier},
     {"RoFormerForMaskedLM", &place_roformer, &place_masked_head},
     {"RoFormerForSequenceClassification", &place_roformer, &place_roformer_classifier},
+    {"BigBirdForMaskedLM", &place_bert, &place_masked_head},
+    {"BigBirdForSequenceClassification", &place_bert, &place_roformer_classifier},
+    {"LongformerForMaskedLM", &place_longformer, &place_longformer_masked_head},
+    {"ReformerModelWithLMHead", &place_reformer, &place_reformer_head},
     {"GPT2LMHeadModel", &place_gpt2, &place_causal_head},
     {"LlamaForCausalLM", &place_llama, &place_causal_head},
     {"Transformer", &place_llama2c, &place_llama2c_head},

@@ -163,11 +163,8 @@ TEST(Pretrained, TransposesConv1dBothWays) {
   ASSERT_EQ(theirs.shape, (Shape{8, 24}));
   EXPECT_EQ(qkv.value[5 * 8 + 3], theirs.data[3 * 24 + 5]);
   std::ranges::copy(qkv.value, qkv.gradient.begin());
-  for (const WeightPlacement& place : placements(gpt2())) {
-    if (place.source == "transformer.h.0.attn.c_attn.weight") {
-      EXPECT_EQ(placed_gradient(model, place), theirs.data);
-    }
-  }
+  EXPECT_EQ(source_gradient(model, placements(gpt2()), "transformer.h.0.attn.c_attn.weight"),
+            theirs.data);
 }
 
 TEST(Pretrained, AcceptsOlderNames) {
@@ -236,9 +233,9 @@ TEST(Pretrained, SaysWhatIsWrongWithAConfig) {
     return message_of([&] { config_from_hugging_face(config); });
   };
   const Json b = bert("BertForMaskedLM");
-  EXPECT_EQ(message(b, "model_type", "brt"),
-            "[pretrained] unknown model_type 'brt'; did you mean 'bert'? Known: bert, distilbert, "
-            "roformer, gpt2, llama, llama2c");
+  EXPECT_TRUE(message(b, "model_type", "brt")
+                  .starts_with("[pretrained] unknown model_type 'brt'; did you mean 'bert'? Known: "
+                               "bert, distilbert, "));
   EXPECT_NE(message(b, "architectures", Json::array({"BertForMasked"})).find("'BertForMaskedLM'"),
             std::string::npos);
   EXPECT_NE(message(b, "architectures", "BertForMaskedLM").find("need a list of names"),

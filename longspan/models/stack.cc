@@ -9,9 +9,9 @@ namespace longspan {
 namespace {
 constexpr std::string_view kFinalMeter = "final norm";
 constexpr std::string_view kStreamsMeter = "streams";
+}  // namespace
 
-// The mechanism of one layer: "a|b" means that layers take a and b in turn.
-std::string taken_in_turn(const std::string& attention, std::size_t layer) {
+std::string mechanism_of(const std::string& attention, std::size_t layer) {
   std::vector<std::string> turns;
   std::size_t first = 0;
   while (first <= attention.size()) {
@@ -21,7 +21,6 @@ std::string taken_in_turn(const std::string& attention, std::size_t layer) {
   }
   return turns[layer % turns.size()];
 }
-}  // namespace
 
 Stack::Stack(Parameters& parameters, const std::string& name, const StackConfig& config)
     : config_(config) {
@@ -30,7 +29,7 @@ Stack::Stack(Parameters& parameters, const std::string& name, const StackConfig&
     MultiHeadAttentionConfig attention = config.attention;
     attention.stack = name;
     attention.layer = i;
-    attention.attention = taken_in_turn(config.attention.attention, i);
+    attention.attention = mechanism_of(config.attention.attention, i);
     add_residual(std::make_unique<MultiHeadAttention>(parameters, layer + ".attention", attention),
                  parameters, layer + ".attention_norm");
     if (config.cross) {
@@ -39,7 +38,7 @@ Stack::Stack(Parameters& parameters, const std::string& name, const StackConfig&
       cross.causal = false;
       cross.rotary = nullptr;
       if (!config.cross_attention.empty()) {
-        cross.attention = taken_in_turn(config.cross_attention, i);
+        cross.attention = mechanism_of(config.cross_attention, i);
       }
       add_residual(std::make_unique<MultiHeadAttention>(parameters, layer + ".cross", cross),
                    parameters, layer + ".cross_norm");

@@ -41,6 +41,9 @@ struct StackConfig {
   std::size_t frozen = 0;  // layers
 };
 
+// The mechanism of a layer: "a|b" means that layers take a and b in turn.
+std::string mechanism_of(const std::string& attention, std::size_t layer);
+
 // Costs filed under the meter's names.
 using CostTable = std::map<std::string, Cost, std::less<>>;
 

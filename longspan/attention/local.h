@@ -1,0 +1,57 @@
+// Attention within blocks of neighbours (Parmar et al., 2018, arXiv:1802.05751; Reformer's local
+// layers).
+//
+//   y_i = Σ_j softmax_j(q_i·k_j/√d)·v_j   over the keys j of the blocks t − before … t + after,
+//                                          t = ⌊i/block⌋
+//
+// Blocks are contiguous and end where the sequence ends: nothing wraps around. Causal, m < n
+// queries are the last of n tokens, so that decoding reads a cache of keys and values.
+//
+// Exact for the keys it looks at; equal to full attention when one block covers the sequence.
+// Counts: block_sparse.h with p ≈ n·(before + 1 + after)·block.
+#pragma once
+
+#include "longspan/attention/attention.h"
+
+namespace longspan {
+
+struct LocalConfig {
+  std::size_t block = 128;
+  std::size_t before = 0;  // blocks
+  std::size_t after = 0;
+
+  bool operator==(const LocalConfig&) const = default;
+  template <class See>
+  void visit(See see) {
+    see("block", block);
+    see("before", before);
+    see("after", after);
+  }
+};
+
+class LocalAttention final : public Attention {
+ public:
+  static constexpr std::string_view kName = "local";
+  explicit LocalAttention(const LocalConfig& config = {});
+  std::string_view name() const override { return kName; }
+  Abilities abilities() const override {
+    return {.causal = true,
+            .key_lengths = true,
+            .dropout = true,
+            .grouped_heads = true,
+            .decode = true};
+  }
+  AttentionCost cost(const AttentionShape& shape) const override;
+  const LocalConfig& config() const { return config_; }
+
+ private:
+  void run_forward(const AttentionInputs& in, Heads y, std::span<float> saved,
+                   Arena& arena) const override;
+  void run_backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
+                    std::span<const float> saved, const AttentionGradients& grad,
+                    std::span<float> signals, Arena& arena) const override;
+
+  LocalConfig config_;
+};
+
+}  // namespace longspan

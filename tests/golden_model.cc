@@ -1,0 +1,119 @@
+#include "tests/golden_model.h"
+
+#include <algorithm>
+#include <set>
+
+#include "longspan/base/error.h"
+#include "longspan/models/pretrained.h"
+
+namespace longspan::golden {
+
+namespace {
+
+// Real tokens of each sequence, from a mask of ones that may end before the row does.
+std::vector<std::int32_t> lengths_of(const std::vector<std::int32_t>& mask, std::size_t batch,
+                                     std::size_t length) {
+  std::vector<std::int32_t> lengths;
+  if (mask.empty()) return lengths;
+  for (std::size_t b = 0; b < batch; ++b) {
+    const std::span<const std::int32_t> row(mask.data() + b * length, length);
+    const auto end = std::ranges::find(row, 0);
+    require(std::all_of(end, row.end(), [](std::int32_t m) { return m == 0; }),
+            "[golden] the attention mask of sequence {} has a gap; need padding at the end", b);
+    lengths.push_back(static_cast<std::int32_t>(end - row.begin()));
+  }
+  return lengths;
+}
+
+// The reference ignores −100, and a causal model predicts the next token.
+std::vector<std::int32_t> targets_of(std::vector<std::int32_t> labels, bool causal,
+                                     std::size_t length) {
+  constexpr std::int32_t kTheirIgnored = -100;
+  std::ranges::replace(labels, kTheirIgnored, kIgnoredTarget);
+  if (!causal) return labels;
+  for (std::size_t first = 0; first + length <= labels.size(); first += length) {
+    const auto row = labels.begin() + static_cast<std::ptrdiff_t>(first);
+    std::shift_left(row, row + static_cast<std::ptrdiff_t>(length), 1);
+    labels[first + length - 1] = kIgnoredTarget;
+  }
+  return labels;
+}
+
+// Which tokens are global.
+std::vector<std::uint8_t> globals_of(const Case& golden) {
+  const std::vector<std::int32_t> mask = golden.integers("global_attention_mask");
+  return {mask.begin(), mask.end()};
+}
+
+// What the reference drew at random.
+void take_draws(const Case& golden, Model& model) {
+  for (Parameter& p : model.parameters().all()) {
+    if (!p.name.ends_with(".rotations")) continue;
+    const std::vector<float> rotations = golden.file().floats("rotations");
+    require(rotations.size() == p.size(), "[golden] {} rotations; '{}' has {}", rotations.size(),
+            p.name, p.size());
+    std::ranges::copy(rotations, p.value.begin());
+  }
+}
+
+void run_with(const std::string& mechanism, const Case& golden, Comparison& comparison) {
+  const nlohmann::json& hf = golden.sidecar().at("hf_config");
+  ModelConfig config = config_from_hugging_face(hf);
+  if (!mechanism.empty()) config.attention = mechanism;
+  const std::vector<WeightPlacement> places = placements(hf);
+  Model model(config);
+  model.allocate(0);
+  load_weights(model, golden.weights(), places);
+  take_draws(golden, model);
+
+  const Shape shape = golden.file().at("input_ids").shape;
+  require(shape.size() == 2, "[golden] input_ids is {}; need [batch, n]", to_string(shape));
+  const std::vector<std::int32_t> tokens = golden.integers("input_ids");
+  const std::vector<std::int32_t> types = golden.integers("token_type_ids");
+  const std::vector<std::int32_t> lengths =
+      lengths_of(golden.integers("attention_mask"), shape[0], shape[1]);
+  const std::vector<std::int32_t> targets =
+      targets_of(golden.integers("labels"), config.family == "decoder", shape[1]);
+  Batch batch;
+  batch.batch = shape[0];
+  batch.length = shape[1];
+  batch.tokens = tokens;
+  batch.targets = targets;
+  batch.lengths = lengths;
+  batch.token_types = types;
+  const std::vector<std::uint8_t> globals = globals_of(golden);
+  batch.globals = globals;
+
+  const ConstMatrix logits = model.logits(batch);
+  comparison.output("logits64", {logits.data, logits.size()});
+  // The reference's loss is the mean over the targets that count.
+  const float scale = 1.0F / static_cast<float>(count_targets(targets));
+  const CrossEntropy result = model.forward(batch, 0, scale);
+  const auto loss = static_cast<float>(result.loss / static_cast<double>(result.counted));
+  comparison.output("loss64", {&loss, 1});
+  model.backward(batch, scale);
+  std::set<std::string> sources;
+  for (const WeightPlacement& place : places) {
+    if (place.second_name || place.source.empty()) continue;
+    if (!sources.insert(place.source).second) continue;
+    comparison.gradient("grad." + place.source, source_gradient(model, places, place.source));
+  }
+}
+
+}  // namespace
+
+void run_model(const Case& golden, Comparison& comparison) {
+  for (const std::string mechanism : {"full", "flash"}) {
+    comparison.begin(mechanism);
+    run_with(mechanism, golden, comparison);
+    comparison.finish();
+  }
+}
+
+void run_own_model(const Case& golden, Comparison& comparison) {
+  comparison.begin("own mechanism");
+  run_with("", golden, comparison);
+  comparison.finish();
+}
+
+}  // namespace longspan::golden

@@ -1,0 +1,13 @@
+// Running a whole model, read as a checkpoint of its library, on a golden case.
+#pragma once
+
+#include "tests/golden_case.h"
+
+namespace longspan::golden {
+
+// With each exact mechanism.
+void run_model(const Case& golden, Comparison& comparison);
+// With the mechanism that the config names.
+void run_own_model(const Case& golden, Comparison& comparison);
+
+}  // namespace longspan::golden
