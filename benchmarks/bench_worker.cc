@@ -277,7 +277,10 @@ class Worker {
 
 int serve(int threads) {
   set_thread_count(threads);
+  Json names = Json::array();
+  for (const Mechanism& mechanism : mechanisms()) names.push_back(mechanism.name);
   std::cout << Json{{"name", "longspan"},
+                    {"mechanisms", names},
                     {"version", LONGSPAN_VERSION},
                     {"instruction_set", instruction_set()}}
             << std::endl;

@@ -16,6 +16,7 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from torch_language_model import training_step
+from torch_mechanisms import MAKERS
 
 HEADS, D, CHUNK = 8, 64, 256
 LIBC = ctypes.CDLL(None)
@@ -76,10 +77,16 @@ def chunks(causal, n):
     return run
 
 
+def attention_of(job):
+    if job["variant"] in MAKERS:
+        return MAKERS[job["variant"]](job["n"], D, HEADS)
+    return {"naive": naive, "chunks": chunks}[job["variant"]](job["causal"], job["n"])
+
+
 def forward(job):
     n = job["n"]
     q, k, v = (inputs(seed, n) for seed in (1, 2, 3))
-    attention = {"naive": naive, "chunks": chunks}[job["variant"]](job["causal"], n)
+    attention = attention_of(job)
 
     def run():
         with torch.no_grad():
@@ -92,13 +99,14 @@ def backward(job):
     n = job["n"]
     q, k, v = (inputs(seed, n).requires_grad_() for seed in (1, 2, 3))
     dy = inputs(4, n)
-    attention = {"naive": naive, "chunks": chunks}[job["variant"]](job["causal"], n)
+    attention = attention_of(job)
 
     def run():
         q.grad = k.grad = v.grad = None
         y = attention(q, k, v)
         y.backward(dy)
-        return [x for tensor in (y.detach(), q.grad, k.grad, v.grad) for x in probe(tensor)]
+        results = (t for t in (y.detach(), q.grad, k.grad, v.grad) if t is not None)
+        return [x for tensor in results for x in probe(tensor)]
 
     return run
 
@@ -139,7 +147,8 @@ def main():
     threads = int(sys.argv[1])
     torch.set_num_threads(threads)
     clock = time.process_time if threads == 1 else time.perf_counter
-    print(json.dumps({"name": "PyTorch", "version": torch.__version__}), flush=True)
+    print(json.dumps({"name": "PyTorch", "version": torch.__version__,
+                      "mechanisms": sorted(MAKERS)}), flush=True)
     limit_memory()
     last, run = None, None
     for line in sys.stdin:
