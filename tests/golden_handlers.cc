@@ -84,6 +84,8 @@ constexpr Handler kHandlers[] = {
     {"Reformer LSH attention (shared QK)", &run_reformer},
     {"Reformer LSH self-attention layer", &run_reformer_layer},
     {"BigBird block-sparse attention", &run_bigbird},
+    {"DeBERTa v1 disentangled attention", &run_deberta_v1},
+    {"DeBERTa v2 disentangled attention", &run_deberta_v2},
     {"whole model: BertForSequenceClassification", &run_model},
     {"whole model: DistilBertForMaskedLM", &run_model},
     {"whole model: GPT2LMHeadModel", &run_model},

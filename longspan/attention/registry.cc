@@ -5,6 +5,7 @@
 
 #include "longspan/attention/clustered.h"
 #include "longspan/attention/bigbird.h"
+#include "longspan/attention/deberta.h"
 #include "longspan/attention/flash.h"
 #include "longspan/attention/full.h"
 #include "longspan/attention/improved_clustered.h"
@@ -47,6 +48,9 @@ constexpr std::array kMechanisms = {
     Mechanism{BigBirdAttention::kName, "fixed pattern", "O(n)",
               "exact over global, window and random blocks",
               &make<BigBirdAttention, BigBirdConfig>},
+    Mechanism{DebertaAttention::kName, "content + position", "O(n²)",
+              "content and distance apart: c→c, c→p, p→c, by tiles",
+              &make<DebertaAttention, DebertaConfig>},
     Mechanism{ReformerAttention::kName, "learnable pattern", "O(n·log n)",
               "exact among tokens whose hashes agree, several rounds",
               &make<ReformerAttention, ReformerConfig>},
