@@ -73,6 +73,7 @@ constexpr Handler kHandlers[] = {
     {"linear transformer (elu+1) causal", &run_linear},
     {"linear attention with softmax feature maps (efficient attention), bidirectional",
      &run_efficient},
+    {"Linformer self-attention", &run_linformer_layer},
     {"Performer FAVOR+ generalized ReLU bidirectional", &run_performer},
     {"Performer FAVOR+ generalized ReLU causal", &run_performer},
     {"Performer FAVOR+ softmax kernel bidirectional", &run_performer},

@@ -37,7 +37,8 @@ void check_sizes(std::string_view who, const AttentionShape& s) {
 }
 
 void check_abilities(std::string_view who, const Abilities& a, const AttentionShape& s) {
-  require(a.causal || !s.causal, "[{}] cannot be causal", who);
+  require(a.causal || !s.causal, "[{}] cannot be causal{}{}", who, a.not_causal.empty() ? "" : ": ",
+          a.not_causal);
   // The last of n tokens, against a cache of their keys and values.
   const bool decodes = a.decode && s.causal && s.m < s.n;
   require(a.cross || s.m == s.n || decodes, "[{}] {} queries and {} keys; it needs equal lengths",

@@ -77,6 +77,7 @@ struct Abilities {
   bool dropout = false;
   bool grouped_heads = false;
   bool decode = false;
+  std::string_view not_causal = {};  // why it is not, for the refusal
 
   // Exact attention can do everything.
   static Abilities all() {

@@ -10,6 +10,7 @@
 #include "longspan/attention/full.h"
 #include "longspan/attention/improved_clustered.h"
 #include "longspan/attention/linear_attention.h"
+#include "longspan/attention/linformer.h"
 #include "longspan/attention/local.h"
 #include "longspan/attention/performer.h"
 #include "longspan/attention/reformer.h"
@@ -33,6 +34,9 @@ constexpr std::array kMechanisms = {
     Mechanism{FlashAttention::kName, "exact", "O(n²)",
               "the same by tiles, O(n) memory, recomputed in backward",
               &make<FlashAttention, FlashConfig>},
+    Mechanism{LinformerAttention::kName, "low rank", "O(n·k)",
+              "exact over keys and values projected to k slots",
+              &make<LinformerAttention, LinformerConfig>},
     Mechanism{LinearAttention::kName, "kernel", "O(n)",
               "φ(q)·Σφ(k)vᵀ with φ = elu + 1, or softmax features",
               &make<LinearAttention, LinearAttentionConfig>},
