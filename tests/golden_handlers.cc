@@ -92,6 +92,7 @@ constexpr Handler kHandlers[] = {
     {"whole model: GPT2LMHeadModel", &run_model},
     {"whole model: RoFormerForMaskedLM", &run_model},
     {"whole model: ReformerModelWithLMHead", &run_own_model},
+    {"whole model: BigBirdForMaskedLM", &run_own_model},
     {"chunked local self-attention layer (Reformer)", &run_local_layer},
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "longspan/attention/bigbird.h"
 #include "longspan/base/error.h"
 #include "longspan/models/pretrained.h"
 
@@ -53,6 +54,12 @@ void take_draws(const Case& golden, Model& model) {
     require(rotations.size() == p.size(), "[golden] {} rotations; '{}' has {}", rotations.size(),
             p.name, p.size());
     std::ranges::copy(rotations, p.value.begin());
+  }
+  for (std::size_t layer = 0; layer < model.config().layers; ++layer) {
+    const std::string name = "rand_blocks.layer" + std::to_string(layer);
+    auto* bigbird = dynamic_cast<BigBirdAttention*>(&model.mechanism(layer));
+    if (bigbird == nullptr || !golden.file().contains(name)) continue;
+    bigbird->use({golden.integers(name), golden.file().at(name).shape.at(1)});
   }
 }
 

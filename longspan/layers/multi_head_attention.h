@@ -64,6 +64,7 @@ class MultiHeadAttention final : public Branch {
                   const BranchSignals& signals) const override;
 
   const Attention& mechanism() const { return *mechanism_; }
+  Attention& mechanism() { return *mechanism_; }
   std::size_t state_floats(std::size_t batch) const;
   const MultiHeadAttentionConfig& config() const { return config_; }
   std::size_t d_head() const { return config_.d_model / config_.heads; }

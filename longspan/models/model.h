@@ -53,6 +53,12 @@ class Model {
   Parameters& parameters() { return *parameters_; }
   const Parameters& parameters() const { return *parameters_; }
 
+  // The self-attention of a layer, of the encoder if there is one: to give a mechanism what
+  // somebody else drew.
+  Attention& mechanism(std::size_t layer) {
+    return (encoder_ ? *encoder_ : *decoder_).self_attention(layer).mechanism();
+  }
+
   // Weights and gradients; the weights are drawn from `seed`.
   void allocate(RandomKey seed);
 

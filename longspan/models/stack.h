@@ -87,6 +87,9 @@ class Stack {
   const MultiHeadAttention& self_attention(std::size_t layer) const {
     return static_cast<const MultiHeadAttention&>(residuals_[layer * sublayers()].branch());
   }
+  MultiHeadAttention& self_attention(std::size_t layer) {
+    return static_cast<MultiHeadAttention&>(residuals_[layer * sublayers()].branch());
+  }
   const StackConfig& config() const { return config_; }
   const std::vector<Residual>& residuals() const { return residuals_; }
 
