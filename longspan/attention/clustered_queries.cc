@@ -7,6 +7,7 @@
 #include "longspan/base/error.h"
 #include "longspan/base/parallel.h"
 #include "longspan/kernels/cluster.h"
+#include "longspan/kernels/gather.h"
 #include "longspan/kernels/hash.h"
 #include "longspan/kernels/sort.h"
 
@@ -19,10 +20,6 @@ constexpr std::size_t kClusters = 16;  // clusters of a task
 
 std::size_t divide_up(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
 std::size_t workers() { return static_cast<std::size_t>(thread_count()); }
-
-void add_row(std::span<const float> x, std::span<float> to) {
-  for (std::size_t c = 0; c < to.size(); ++c) to[c] += x[c];
-}
 
 }  // namespace
 
@@ -185,64 +182,55 @@ std::span<const std::int32_t> ClusteredQueries::members(std::size_t plane, std::
   return {order_.data() + plane * s_.m + first[0], static_cast<std::size_t>(first[1] - first[0])};
 }
 
-void ClusteredQueries::means(const AttentionInputs& in, Heads to) const {
-  const std::size_t groups = divide_up(clusters_, kClusters);
+std::size_t ClusteredQueries::counted(std::size_t plane, std::size_t j) const {
+  const auto who = members(plane, j);
+  const auto end = static_cast<std::int32_t>(real(plane / s_.heads));
+  return static_cast<std::size_t>(std::ranges::lower_bound(who, end) - who.begin());
+}
+
+// Calls body(plane, j) for every cluster j < count of every plane.
+template <class Body>
+void ClusteredQueries::for_each_cluster(std::size_t count, Body body) const {
+  const std::size_t groups = divide_up(count, kClusters);
   parallel_for(planes() * groups, [&](std::size_t task, std::size_t) {
-    const std::size_t plane = task / groups;
+    const std::size_t first = task % groups * kClusters;
+    for (std::size_t j = first; j < std::min(first + kClusters, count); ++j) {
+      body(task / groups, j);
+    }
+  });
+}
+
+void ClusteredQueries::means(const AttentionInputs& in, Heads to) const {
+  for_each_cluster(clusters_, [&](std::size_t plane, std::size_t j) {
     const std::size_t b = plane / s_.heads;
     const std::size_t h = plane % s_.heads;
-    const std::size_t first = task % groups * kClusters;
-    for (std::size_t j = first; j < std::min(first + kClusters, clusters_); ++j) {
-      const std::span<float> mean = to.head(b, h).row(j);
-      std::ranges::fill(mean, 0.0F);
-      std::size_t count = 0;
-      for (const std::int32_t i : members(plane, j)) {
-        if (static_cast<std::size_t>(i) >= real(b)) break;
-        add_row(in.q.head(b, h).row(static_cast<std::size_t>(i)), mean);
-        ++count;
-      }
-      const float share = count == 0 ? 0.0F : 1.0F / static_cast<float>(count);
-      for (float& x : mean) x *= share;
-    }
+    const auto who = members(plane, j).first(counted(plane, j));
+    const float share = 1.0F / static_cast<float>(std::max<std::size_t>(who.size(), 1));
+    sum_rows(in.q.head(b, h), who, share, to.head(b, h).row(j));
   });
 }
 
 void ClusteredQueries::sums(ConstHeads x, Heads to) const {
-  const std::size_t groups = divide_up(clusters_, kClusters);
-  parallel_for(planes() * groups, [&](std::size_t task, std::size_t) {
-    const std::size_t plane = task / groups;
+  for_each_cluster(clusters_, [&](std::size_t plane, std::size_t j) {
     const std::size_t b = plane / s_.heads;
     const std::size_t h = plane % s_.heads;
-    const std::size_t first = task % groups * kClusters;
-    for (std::size_t j = first; j < std::min(first + kClusters, clusters_); ++j) {
-      const std::span<float> sum = to.head(b, h).row(j);
-      std::ranges::fill(sum, 0.0F);
-      for (const std::int32_t i : members(plane, j)) {
-        add_row(x.head(b, h).row(static_cast<std::size_t>(i)), sum);
-      }
-    }
+    sum_rows(x.head(b, h), members(plane, j), 1.0F, to.head(b, h).row(j));
   });
 }
 
 void ClusteredQueries::spread_means(ConstHeads dc, bool add, Heads dq) const {
-  const std::size_t groups = divide_up(clusters_ + 1, kClusters);
-  parallel_for(planes() * groups, [&](std::size_t task, std::size_t) {
-    const std::size_t plane = task / groups;
+  for_each_cluster(clusters_ + 1, [&](std::size_t plane, std::size_t j) {
     const std::size_t b = plane / s_.heads;
-    const Matrix to = dq.head(b, plane % s_.heads);
-    const std::size_t first = task % groups * kClusters;
-    for (std::size_t j = first; j < std::min(first + kClusters, clusters_ + 1); ++j) {
-      const auto who = members(plane, j);
-      const auto counted = static_cast<std::size_t>(
-          std::ranges::lower_bound(who, static_cast<std::int32_t>(real(b))) - who.begin());
-      const float share = 1.0F / static_cast<float>(std::max<std::size_t>(counted, 1));
-      for (std::size_t t = 0; t < who.size(); ++t) {
-        const std::span<float> row = to.row(static_cast<std::size_t>(who[t]));
-        if (!add) std::ranges::fill(row, 0.0F);
-        if (j == clusters_ || t >= counted) continue;
-        const std::span<const float> mean = dc.head(b, plane % s_.heads).row(j);
-        for (std::size_t c = 0; c < row.size(); ++c) row[c] += share * mean[c];
-      }
+    const std::size_t h = plane % s_.heads;
+    const auto who = members(plane, j);
+    const std::size_t count = j == clusters_ ? 0 : counted(plane, j);
+    if (count > 0) {
+      spread_row(dc.head(b, h).row(j), 1.0F / static_cast<float>(count), add, who.first(count),
+                 dq.head(b, h));
+    }
+    if (add) return;
+    for (const std::int32_t i : who.subspan(count)) {
+      std::ranges::fill(dq.head(b, h).row(static_cast<std::size_t>(i)), 0.0F);
     }
   });
 }

@@ -71,6 +71,10 @@ class ClusteredQueries {
 
  private:
   struct Piece;
+  template <class Body>
+  void for_each_cluster(std::size_t count, Body body) const;
+  // How many members of cluster j count in its mean: the first ones.
+  std::size_t counted(std::size_t plane, std::size_t j) const;
   void sort();
   std::size_t planes() const { return s_.batch * s_.heads; }
   std::uint64_t real_queries() const;

@@ -8,6 +8,7 @@
 #include "longspan/base/error.h"
 #include "longspan/base/parallel.h"
 #include "longspan/kernels/cluster_keys.h"
+#include "longspan/kernels/gather.h"
 #include "longspan/kernels/tiled_attention.h"
 
 namespace longspan {
@@ -296,11 +297,9 @@ class ImprovedClusteredAttention::Run {
       const Matrix sums = to.head(b, kv);
       for (std::size_t at = (b * s_.heads + kv * group) * clusters_;
            at < (b * s_.heads + (kv + 1) * group) * clusters_; ++at) {
-        for (std::size_t t = at * top_; t < at * top_ + k; ++t) {
-          float* sum = sums.row_data(static_cast<std::size_t>(keys_[t])) + first;
-          const float* more = from.data() + t * width + first;
-          for (std::size_t c = 0; c < count; ++c) sum[c] += more[c];
-        }
+        const ConstMatrix more(from.data() + at * top_ * width, k, width);
+        scatter_rows(more.slice_cols(first, count), keys_.subspan(at * top_, k),
+                     sums.slice_cols(first, count));
       }
     });
   }

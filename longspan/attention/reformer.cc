@@ -190,8 +190,8 @@ class ReformerAttention::Run {
     sort(in);
     for (std::size_t r = 0; r < rounds(); ++r) {
       parallel_for(planes_ * most_groups_, [&](std::size_t task, std::size_t worker) {
-        const std::size_t plane = task % planes_;
-        const std::size_t group = task / planes_;
+        const std::size_t plane = task / most_groups_;
+        const std::size_t group = task % most_groups_;
         const ChunkedHead head = chunked(in, plane);
         if (group >= groups_of(head)) return;
         const ChunkState state{y.head(plane / s_.heads, plane % s_.heads),
@@ -218,8 +218,8 @@ class ReformerAttention::Run {
     for (std::size_t r = 0; r < rounds(); ++r) {
       for (std::size_t phase = 0; phase < phases(); ++phase) {
         parallel_for(planes_ * most_groups_, [&](std::size_t task, std::size_t worker) {
-          const std::size_t plane = task % planes_;
-          const std::size_t group = task / planes_;
+          const std::size_t plane = task / most_groups_;
+          const std::size_t group = task % most_groups_;
           const ChunkedHead head = chunked(in, plane);
           if (group >= groups_of(head) || phase_of(head.layout, group) != phase) return;
           chunk_backward(head, gradient(dy, saved, grad, plane), r, group, floats(worker, true),

@@ -14,6 +14,7 @@
 
 #include "longspan/kernels/chunk_attention.h"
 #include "longspan/kernels/chunk_layout.h"
+#include "longspan/kernels/gather-inl.h"
 #include "longspan/kernels/tiled_attention-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -65,7 +66,10 @@ inline void gather_chunk(const ChunkedHead& head, std::size_t at, std::size_t sl
   const std::size_t count = std::min(l.chunk, l.tokens - first);
   const std::int32_t* order = head.order + round * l.tokens + first;
   const auto buckets = static_cast<std::int32_t>(round) << kRoundShift;
+  const std::span<const std::int32_t> rest(order, l.tokens - first);
   for (std::size_t i = 0; i < l.chunk; ++i, ++slot) {
+    prefetch_row(head.k, rest, i + kRowsAhead);
+    prefetch_row(head.v, rest, i + kRowsAhead);
     const std::size_t token = i < count ? static_cast<std::size_t>(order[i]) : n;
     g.token[slot] = static_cast<std::int32_t>(token);
     const bool hidden = token >= head.real;
