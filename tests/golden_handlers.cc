@@ -87,6 +87,7 @@ constexpr Handler kHandlers[] = {
     {"BigBird block-sparse attention", &run_bigbird},
     {"DeBERTa v1 disentangled attention", &run_deberta_v1},
     {"DeBERTa v2 disentangled attention", &run_deberta_v2},
+    {"Transformer-XL relative attention with memory", &run_transformer_xl},
     {"whole model: BertForSequenceClassification", &run_model},
     {"whole model: DistilBertForMaskedLM", &run_model},
     {"whole model: GPT2LMHeadModel", &run_model},

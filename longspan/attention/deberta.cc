@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "longspan/attention/block_sparse.h"
+#include "longspan/attention/relative_table.h"
 #include "longspan/base/error.h"
 #include "longspan/base/parallel.h"
 #include "longspan/kernels/gemm.h"
@@ -18,48 +18,11 @@ namespace {
 
 constexpr float kLog2E = 1.44269504F;
 
-Work product(std::uint64_t m, std::uint64_t n, std::uint64_t k) {
-  Work work;
-  work.maccs = m * n * k;
-  work.bytes[static_cast<std::size_t>(Kind::kMatmul)] = 4 * (m * k + k * n + m * n);
-  return work;
-}
-
-Work bias_work(std::uint64_t rows, std::uint64_t width) {
-  Work work;
-  work[Kind::kMatmul] = rows * width;
-  work.bytes[static_cast<std::size_t>(Kind::kMatmul)] = 4 * width;
-  return work;
-}
-
-Work other(Kind kind, std::uint64_t flops, std::uint64_t bytes) {
-  Work work;
-  work[kind] = flops;
-  work.bytes[static_cast<std::size_t>(kind)] = bytes;
-  return work;
-}
-
-// Distances run from −(n − 1) to n − 1; lanes that pad a tile read a little farther.
-std::size_t bucket_count(std::size_t n) { return 2 * n - 1 + kQueryBlock; }
-
 Parameter& shared(Parameters& parameters, const std::string& name, std::size_t rows,
                   std::size_t cols, Initializer initializer) {
   if (Parameter* known = parameters.find(name)) return *known;
   return rows == 1 ? parameters.declare(name, cols, initializer)
                    : parameters.declare(name, rows, cols, initializer);
-}
-
-// to[·, head h] = Σ_b of the blocks (b, h), each of to.rows rows.
-void sum_heads(ConstMatrix blocks, const AttentionShape& s, Matrix to) {
-  for (std::size_t plane = 0; plane < s.batch * s.heads; ++plane) {
-    const std::size_t h = plane % s.heads;
-    for (std::size_t r = 0; r < to.rows; ++r) {
-      const float* from = blocks.row_data(plane * to.rows + r);
-      float* row = to.row_data(r) + h * s.d;
-      for (std::size_t c = 0; c < s.d; ++c) row[c] = plane < s.heads ? from[c] : row[c] + from[c];
-    }
-  }
-  Meter::flops(Kind::kAdd, (s.batch - 1) * to.size(), 8 * s.batch * to.size());
 }
 
 }  // namespace
@@ -68,7 +31,6 @@ void sum_heads(ConstMatrix blocks, const AttentionShape& s, Matrix to) {
 struct DebertaAttention::Positions {
   Matrix kr;           // [2k, width], empty without c→p
   Matrix qr;           // [2k, width], empty without p→c
-  Matrix packed;       // Kr by head: [heads·2k, tile_pitch(d)]
   std::span<float> p;  // s·log₂e·K·Qrᵀ [batch, heads, n, 2k]
   RelativePlanes planes;
 };
@@ -155,17 +117,9 @@ DebertaAttention::Positions DebertaAttention::project(const AttentionInputs& in,
   x.planes.q = in.q;
   if (config_.c2p) {
     x.kr = arena.matrix(k2, keys_.width);
-    x.packed = arena.matrix(s.heads * k2, tile_pitch(s.d));
+    const auto packed = arena.take(packed_floats(k2, s));
     linear_forward(table, keys_.matrix(), keys_.bias_data(), x.kr);
-    for (std::size_t h = 0; h < s.heads; ++h) {
-      for (std::size_t b = 0; b < k2; ++b) {
-        std::copy_n(x.kr.row_data(b) + h * s.d, s.d, x.packed.row_data(h * k2 + b));
-      }
-    }
-    x.planes.table = ConstHeads(x.packed.data, s.batch, s.heads, k2, s.d);
-    x.planes.table.batch_stride = 0;  // all sequences share it
-    x.planes.table.head_stride = k2 * tile_pitch(s.d);
-    x.planes.table.row_stride = tile_pitch(s.d);
+    x.planes.table = pack_table(x.kr, s, packed);
   }
   if (config_.p2c) {
     x.qr = arena.matrix(k2, queries_.width);
@@ -187,10 +141,10 @@ Work DebertaAttention::projection_work(const AttentionShape& s) const {
   Work work;
   for (const Projection* p : {config_.c2p ? &keys_ : nullptr, config_.p2c ? &queries_ : nullptr}) {
     if (p == nullptr) continue;
-    work += product(k2, p->width, table_->cols);
+    work += product_work(k2, p->width, table_->cols);
     if (p->bias != nullptr) work += bias_work(k2, p->width);
   }
-  if (config_.p2c) work += s.batch * s.heads * product(s.n, k2, s.d);
+  if (config_.p2c) work += s.batch * s.heads * product_work(s.n, k2, s.d);
   return work;
 }
 
@@ -198,7 +152,7 @@ std::size_t DebertaAttention::projection_bytes(const AttentionShape& s) const {
   const std::size_t k2 = rows();
   std::size_t bytes = Arena::bytes_for<std::int32_t>(bucket_count(s.n));
   if (config_.c2p) {
-    bytes += Arena::bytes_for(k2 * keys_.width) + Arena::bytes_for(s.heads * k2 * tile_pitch(s.d));
+    bytes += Arena::bytes_for(k2 * keys_.width) + Arena::bytes_for(packed_floats(k2, s));
   }
   if (config_.p2c) {
     bytes += Arena::bytes_for(k2 * queries_.width) + Arena::bytes_for(s.batch * s.heads * s.n * k2);
@@ -226,32 +180,33 @@ AttentionCost DebertaAttention::cost(const AttentionShape& s) const {
     const std::size_t width = keys_.width;
     cost.signals += k2 * width;
     cost.backward_scratch += Arena::bytes_for(planes * k2 * tile_pitch(s.d));
-    cost.backward += product(k2, dm, width);
-    cost.backward += other(Kind::kAdd, (s.batch - 1) * k2 * width, 8 * s.batch * k2 * width);
-    cost.update += product(width, dm, k2);
-    if (keys_.bias != nullptr) cost.update += other(Kind::kAdd, k2 * width, 4 * (k2 + 2) * width);
+    cost.backward += product_work(k2, dm, width);
+    cost.backward += sum_table_work(k2, s);
+    cost.update += product_work(width, dm, k2);
+    if (keys_.bias != nullptr)
+      cost.update += other_work(Kind::kAdd, k2 * width, 4 * (k2 + 2) * width);
   }
   if (config_.p2c) {
     const std::size_t width = queries_.width;
     cost.signals += k2 * width;
     cost.backward_scratch += Arena::bytes_for(planes * s.n * k2);
-    cost.backward += product(k2, dm, width);
-    cost.backward += planes * (product(s.n, s.d, k2) + product(k2, s.d, s.n));
-    cost.update += product(width, dm, k2);
+    cost.backward += product_work(k2, dm, width);
+    cost.backward += planes * (product_work(s.n, s.d, k2) + product_work(k2, s.d, s.n));
+    cost.update += product_work(width, dm, k2);
     if (queries_.bias != nullptr) {
-      cost.update += other(Kind::kAdd, k2 * width, 4 * (k2 + 2) * width);
+      cost.update += other_work(Kind::kAdd, k2 * width, 4 * (k2 + 2) * width);
     }
   }
   if (config_.norm) {
     const NormFlops flops = norm_flops(NormKind::kLayer, k2, dm);
     cost.saved += 2 * k2 * dm + k2;
     cost.forward_scratch += 2 * Arena::bytes_for(k2 * dm) + Arena::bytes_for(k2);
-    cost.forward += other(Kind::kNorm, flops.forward, 4 * (3 * k2 * dm + k2 + 2 * dm));
-    cost.update += other(Kind::kNorm, flops.backward, 4 * (3 * k2 * dm + k2 + dm));
-    cost.update += other(Kind::kAdd, k2 * dm, 4 * k2 * dm);
-    cost.update += other(Kind::kNorm, flops.accumulate, 4 * (2 * k2 * dm + 4 * dm));
+    cost.forward += other_work(Kind::kNorm, flops.forward, 4 * (3 * k2 * dm + k2 + 2 * dm));
+    cost.update += other_work(Kind::kNorm, flops.backward, 4 * (3 * k2 * dm + k2 + dm));
+    cost.update += other_work(Kind::kAdd, k2 * dm, 4 * k2 * dm);
+    cost.update += other_work(Kind::kNorm, flops.accumulate, 4 * (2 * k2 * dm + 4 * dm));
   } else {
-    cost.update += other(Kind::kAdd, k2 * dm, 12 * k2 * dm);
+    cost.update += other_work(Kind::kAdd, k2 * dm, 12 * k2 * dm);
   }
   return cost;
 }
@@ -312,7 +267,7 @@ void DebertaAttention::run_backward(const AttentionInputs& in, ConstHeads y, Con
   if (config_.c2p) {
     const Matrix dkr(next, k2, keys_.width);
     next += dkr.size();
-    sum_heads(results.relative.table, s, dkr);
+    sum_table(results.relative.table, s, dkr);
     gemm(dkr, keys_.matrix(), dtable);
   }
   if (config_.p2c) {

@@ -14,6 +14,7 @@
 #include "longspan/attention/local.h"
 #include "longspan/attention/performer.h"
 #include "longspan/attention/reformer.h"
+#include "longspan/attention/transformer_xl.h"
 #include "longspan/attention/window.h"
 #include "longspan/base/config.h"
 
@@ -55,6 +56,9 @@ constexpr std::array kMechanisms = {
     Mechanism{DebertaAttention::kName, "content + position", "O(n²)",
               "content and distance apart: c→c, c→p, p→c, by tiles",
               &make<DebertaAttention, DebertaConfig>},
+    Mechanism{TransformerXlAttention::kName, "recurrence", "O(n²)",
+              "relative positions and a memory of earlier segments",
+              &make<TransformerXlAttention, TransformerXlConfig>},
     Mechanism{ReformerAttention::kName, "learnable pattern", "O(n·log n)",
               "exact among tokens whose hashes agree, several rounds",
               &make<ReformerAttention, ReformerConfig>},
