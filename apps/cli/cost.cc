@@ -94,6 +94,7 @@ CostReport report_of(const CostOptions& o, const Workload& workload, bool for_pr
 void run(const CostOptions& o, const Common& common) {
   require(o.by == "layer" || o.by == "phase", "[cost] --by {}; need layer or phase", o.by);
   const bool for_programs = common.json || o.csv;
+  if (o.scaling) return print_scaling(common.json);
   const Workload workload = workload_from(o.model);
   const CostReport report = report_of(o, workload, for_programs);
   if (o.solve) return print_crossovers(report, common.json);
@@ -122,6 +123,7 @@ void add_report_options(CLI::App& command, CostOptions& o) {
   command.add_flag("--solve", o.solve, "From which length on is what cheaper")->group(group);
   command.add_option("--diff", o.diff, "Beside another model, or this one with key=value,…")
       ->group(group);
+  command.add_flag("--scaling", o.scaling, "Why scores are divided by √d_k, sampled")->group(group);
   command.add_option("--as", o.as, "What fvcore, thop, ptflops, torch, … would report")
       ->group(group);
   command.add_flag("--csv", o.csv, "Comma-separated values")->group(group);

@@ -52,6 +52,7 @@ struct CostOptions {
   bool formula = false;
   bool latex = false;
   bool solve = false;
+  bool scaling = false;
   bool csv = false;
 };
 
@@ -85,6 +86,7 @@ void print_formulas(const CostReport& report, bool latex);
 void print_crossovers(const CostReport& report, bool json);
 
 // 8781824 → "8.782 M", 3.2e23 → "323.0 Z".
+void print_scaling(bool json);
 std::string with_unit(Integer value);
 
 }  // namespace longspan::cli

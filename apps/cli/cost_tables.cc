@@ -296,7 +296,7 @@ void print_convention(const ConventionReport& report) {
              to_grouped_decimal(report.reported()), report.convention.summary);
   fmt::print("{} executes {} FLOPs\n\n", report.training ? "a training step" : "a forward pass",
              to_grouped_decimal(report.executed()));
-  std::size_t width = to_grouped_decimal(report.executed()).size() + 2;
+  std::size_t width = to_grouped_decimal(std::max(report.executed(), report.reported())).size() + 1;
   for (const ConventionLine& l : report.lines) {
     width = std::max(width, to_grouped_decimal(l.tool - l.executed).size() + 1);
   }

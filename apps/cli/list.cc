@@ -6,6 +6,7 @@
 #include "command.h"
 #include "longspan/attention/registry.h"
 #include "longspan/learning/rule.h"
+#include "longspan/models/presets.h"
 #include "longspan/tasks/registry.h"
 
 namespace longspan::cli {
@@ -14,6 +15,7 @@ namespace {
 
 nlohmann::json as_json() {
   nlohmann::json json = {{"attention", nlohmann::json::array()},
+                         {"models", nlohmann::json::array()},
                          {"tasks", nlohmann::json::array()},
                          {"rules", nlohmann::json::array()}};
   for (const Mechanism& m : mechanisms()) {
@@ -26,6 +28,9 @@ nlohmann::json as_json() {
                                  {"cross", a.cross},
                                  {"decode", a.decode},
                                  {"summary", m.summary}});
+  }
+  for (const Preset& p : presets()) {
+    json["models"].push_back({{"name", p.name}, {"summary", p.summary}, {"source", p.source}});
   }
   for (const Task& t : tasks()) json["tasks"].push_back({{"name", t.name}, {"summary", t.summary}});
   for (const RuleEntry& r : rules()) {
@@ -43,6 +48,10 @@ void print_tables() {
     fmt::print("{:<20} {:<10} {:<11} {:<6} {:<7} {:<7} {}\n", m.name, m.kind, m.complexity,
                mark(a.exact), mark(a.causal), mark(a.decode), m.summary);
   }
+  fmt::print("\n{:<20} {:<50} {}\n", "model", "what it is", "source");
+  for (const Preset& p : presets()) {
+    fmt::print("{:<20} {:<50} {}\n", p.name, p.summary, p.source);
+  }
   fmt::print("\n{:<20} {}\n", "task", "what is learned");
   for (const Task& t : tasks()) fmt::print("{:<20} {}\n", t.name, t.summary);
   fmt::print("\n{:<20} {}\n", "rule", "how");
@@ -53,7 +62,7 @@ void print_tables() {
 
 void add_list(CLI::App& app, const Common& common) {
   CLI::App* command =
-      app.add_subcommand("list", "The attention mechanisms, tasks and learning rules");
+      app.add_subcommand("list", "The attention mechanisms, models, tasks and learning rules");
   command->callback([&common] {
     if (common.json) {
       fmt::print("{}\n", as_json().dump(2));
