@@ -135,6 +135,14 @@ void Embedding::forward(const Pass& pass, const TokenInput& input, Matrix x, Nor
   if (types_ != nullptr) add_types(input, x, arena);
   if (norm_ != nullptr) norm_->forward(x, x, saved == nullptr ? Norm::Saved{} : *saved);
   if (drops(pass)) dropout(drop(pass), x, x);
+  if (config_.masked) mask(pass, x);
+}
+
+void Embedding::mask(const Pass& pass, Matrix x) const {
+  for (std::size_t b = 0; b < pass.batch && !pass.lengths.empty(); ++b) {
+    const auto real = static_cast<std::size_t>(pass.lengths[b]);
+    fill(x.slice_rows(b * pass.length + real, pass.length - real), 0.0F);
+  }
 }
 
 bool Embedding::frozen() const {
@@ -146,6 +154,7 @@ bool Embedding::frozen() const {
 void Embedding::backward(const Pass& pass, const TokenInput& input, const Norm::Saved& saved,
                          Matrix g) const {
   if (frozen()) return;
+  if (config_.masked) mask(pass, g);
   if (drops(pass)) {
     const Meter::Scope scope(kMeter, Phase::kBackward);
     dropout(drop(pass), g, g);

@@ -29,6 +29,7 @@ struct EmbeddingConfig {
   std::size_t axial_width = 0;
   std::size_t token_types = 0;
   bool scaled = false;
+  bool masked = false;  // padding becomes zeros at the end
   bool norm = false;
   NormKind norm_kind = NormKind::kLayer;
   float epsilon = 1e-5F;
@@ -70,6 +71,8 @@ class Embedding {
   // Nothing of it is trained.
   bool frozen() const;
   bool drops(const Pass& pass) const { return pass.training && config_.dropout > 0.0F; }
+  // Zeros the rows of padding.
+  void mask(const Pass& pass, Matrix x) const;
   Dropout drop(const Pass& pass) const { return {config_.dropout, derive(pass.key, "embedding")}; }
   ConstMatrix positions(std::size_t first, std::size_t count) const;
   void add_positions(const Pass& pass, std::size_t first, Matrix x) const;

@@ -44,6 +44,7 @@ struct ModelConfig {
   std::string pool = "first";  // of a classifier: first, mean
   bool embedding_norm = false;
   bool embedding_scale = false;  // token vectors are multiplied by √d_model
+  bool embedding_mask = false;   // padding is embedded as zeros
   std::size_t token_types = 0;
   std::int64_t padding_token = -1;
   float dropout = 0.0F;
@@ -97,6 +98,7 @@ struct ModelConfig {
     see("pool", pool);
     see("embedding_norm", embedding_norm);
     see("embedding_scale", embedding_scale);
+    see("embedding_mask", embedding_mask);
     see("token_types", token_types);
     see("padding_token", padding_token);
     see("dropout", dropout);

@@ -66,6 +66,7 @@ EmbeddingConfig embedding_config(const ModelConfig& c) {
           .axial_width = c.axial_width,
           .token_types = c.token_types,
           .scaled = c.embedding_scale,
+          .masked = c.embedding_mask,
           .norm = c.embedding_norm,
           .norm_kind = norm_kind(c),
           .epsilon = c.norm_epsilon,

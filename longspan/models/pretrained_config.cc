@@ -20,6 +20,13 @@ constexpr std::string_view kWho = "pretrained";
 constexpr std::size_t kLargestSize = std::size_t{1} << 24U;
 constexpr std::size_t kMostLayers = 4096;
 
+std::size_t whole_number(std::string_view key, const Json& value) {
+  require(value.is_number_integer() && value >= 0 && value <= kLargestSize,
+          "[{}] {} is {}; need a whole number of at most {}", kWho, key, value.dump(),
+          kLargestSize);
+  return value.get<std::size_t>();
+}
+
 // The fields of a config.json; null counts as missing.
 class Fields {
  public:
@@ -33,12 +40,15 @@ class Fields {
     return object_[key];
   }
 
-  std::size_t size(const char* key) const {
+  std::size_t size(const char* key) const { return whole_number(key, at(key)); }
+  // A number, or a list of them.
+  std::vector<std::size_t> sizes(const char* key) const {
     const Json& value = at(key);
-    require(value.is_number_integer() && value >= 0 && value <= kLargestSize,
-            "[{}] {} is {}; need a whole number of at most {}", kWho, key, value.dump(),
-            kLargestSize);
-    return value.get<std::size_t>();
+    std::vector<std::size_t> all;
+    for (const Json& one : value.is_array() ? value : Json::array({value})) {
+      all.push_back(whole_number(key, one));
+    }
+    return all;
   }
   std::size_t size(const char* key, std::size_t otherwise) const {
     return has(key) ? size(key) : otherwise;
@@ -162,25 +172,14 @@ ModelConfig longformer_config(const Fields& f) {
           c.max_length, c.position_offset);
   c.max_length -= c.position_offset;
   c.attention.clear();
-  const Json& windows = f.at("attention_window");
-  for (const Json& window : windows.is_array() ? windows : Json::array({windows})) {
-    require(window.is_number_unsigned(), "[{}] attention_window is {}; need whole numbers", kWho,
-            windows.dump());
-    c.attention += fmt::format("{}longformer:window={}", c.attention.empty() ? "" : "|",
-                               window.get<std::size_t>());
+  for (const std::size_t window : f.sizes("attention_window")) {
+    c.attention += fmt::format("{}longformer:window={}", c.attention.empty() ? "" : "|", window);
   }
   return c;
 }
 
 std::string reformer_buckets(const Fields& f) {
-  const Json& buckets = f.at("num_buckets");
-  std::string text;
-  for (const Json& factor : buckets.is_array() ? buckets : Json::array({buckets})) {
-    require(factor.is_number_unsigned(), "[{}] num_buckets is {}; need whole numbers", kWho,
-            buckets.dump());
-    text += (text.empty() ? "" : "x") + std::to_string(factor.get<std::size_t>());
-  }
-  return text;
+  return fmt::format("{}", fmt::join(f.sizes("num_buckets"), "x"));
 }
 
 std::string reformer_layers(const Fields& f) {
@@ -224,19 +223,71 @@ ModelConfig reformer_config(const Fields& f) {
   c.head_bias = true;
   c.attention = reformer_layers(f);
   if (f.flag("axial_pos_embds", true)) {
-    const Json& shape = f.at("axial_pos_shape");
-    const Json& widths = f.at("axial_pos_embds_dim");
-    require(shape.is_array() && shape.size() == 2 && widths.is_array() && widths.size() == 2 &&
-                shape[0].is_number_unsigned() && widths[0].is_number_unsigned(),
-            "[{}] axial positions {} of widths {}; need two of each", kWho, shape.dump(),
-            widths.dump());
+    const std::vector<std::size_t> shape = f.sizes("axial_pos_shape");
+    const std::vector<std::size_t> widths = f.sizes("axial_pos_embds_dim");
+    require(shape.size() == 2 && widths.size() == 2,
+            "[{}] axial positions have {} axes and {} widths; need two of each", kWho, shape.size(),
+            widths.size());
     c.positions = "axial";
-    c.axial_rows = shape[0].get<std::size_t>();
-    c.axial_width = widths[0].get<std::size_t>();
+    c.axial_rows = shape[0];
+    c.axial_width = widths[0];
   }
   f.refuse(f.flag("tie_word_embeddings", false), "an output layer tied to half its width");
   f.refuse(c.heads > 0 && f.size("attention_head_size", c.d_model / c.heads) * c.heads != c.d_model,
            "heads of another width");
+  return c;
+}
+
+// A list, or one text with the parts joined by |.
+bool has_part(const Fields& f, const char* key, std::string_view part) {
+  if (!f.has(key)) return false;
+  const Json& value = f.at(key);
+  if (value.is_string()) return value.get<std::string>().find(part) != std::string::npos;
+  require(value.is_array(), "[{}] {} is {}; need a list", kWho, key, value.dump());
+  return std::ranges::find(value, Json(part)) != value.end();
+}
+
+// The largest distance that is told apart.
+std::size_t deberta_span(const Fields& f, const ModelConfig& c) {
+  if (!f.has("max_relative_positions")) return c.max_length;
+  const Json& value = f.at("max_relative_positions");
+  return value.is_number_integer() && value < 1 ? c.max_length : f.size("max_relative_positions");
+}
+
+ModelConfig deberta_body(const Fields& f) {
+  ModelConfig c = bert_config(f);
+  c.token_types = f.size("type_vocab_size", 0);
+  c.norm_epsilon = f.number("layer_norm_eps", 1e-7);
+  c.embedding_mask = true;
+  if (!f.flag("position_biased_input", true)) c.positions = "none";
+  f.refuse(f.size("embedding_size", c.d_model) != c.d_model, "an embedding of another width");
+  f.refuse(f.size("conv_kernel_size", 0) > 0, "a convolution beside the first layer");
+  f.refuse(has_part(f, "pos_att_type", "p2p"), "attention of positions to positions");
+  return c;
+}
+
+std::string deberta_mechanism(const Fields& f, const ModelConfig& c) {
+  return fmt::format("deberta:span={},c2p={},p2c={}", deberta_span(f, c),
+                     has_part(f, "pos_att_type", "c2p"), has_part(f, "pos_att_type", "p2c"));
+}
+
+ModelConfig deberta_config(const Fields& f) {
+  ModelConfig c = deberta_body(f);
+  if (f.flag("relative_attention", false)) c.attention = deberta_mechanism(f, c);
+  f.refuse(f.flag("talking_head", false), "talking heads");
+  return c;
+}
+
+ModelConfig deberta_v2_config(const Fields& f) {
+  ModelConfig c = deberta_body(f);
+  if (!f.flag("relative_attention", false)) return c;
+  const bool bucketed = f.has("position_buckets") && f.at("position_buckets") > 0;
+  c.attention =
+      deberta_mechanism(f, c) +
+      fmt::format(",buckets={},share={},key_bias=true,norm={},epsilon={}",
+                  bucketed ? f.size("position_buckets") : 0, f.flag("share_att_key", false),
+                  f.text("norm_rel_ebd", "none").find("layer_norm") != std::string::npos,
+                  c.norm_epsilon);
   return c;
 }
 
@@ -348,6 +399,12 @@ void classifier_head(const Fields& f, ModelConfig& c) {
   c.classes = f.classes();
 }
 
+void tagger_head(const Fields& f, ModelConfig& c) {
+  c.head = "tagger";
+  c.classes = f.classes();
+  c.head_transform = false;
+}
+
 void bert_classifier(const Fields& f, ModelConfig& c) {
   classifier_head(f, c);
   c.head_activation = "tanh";  // the pooler
@@ -371,7 +428,7 @@ struct Architecture {
 };
 
 // The first of a model_type is what a config without `architectures` means.
-constexpr std::array<Architecture, 13> kArchitectures = {{
+constexpr std::array<Architecture, 16> kArchitectures = {{
     {"bert", "BertForMaskedLM", &bert_config, &masked_head},
     {"bert", "BertForSequenceClassification", &bert_config, &bert_classifier},
     {"distilbert", "DistilBertForMaskedLM", &distilbert_config, &masked_head},
@@ -383,6 +440,9 @@ constexpr std::array<Architecture, 13> kArchitectures = {{
     {"big_bird", "BigBirdForSequenceClassification", &big_bird_config, &roformer_classifier},
     {"longformer", "LongformerForMaskedLM", &longformer_config, &longformer_masked_head},
     {"reformer", "ReformerModelWithLMHead", &reformer_config, &causal_head},
+    {"deberta", "DebertaForMaskedLM", &deberta_config, &masked_head},
+    {"deberta-v2", "DebertaV2ForMaskedLM", &deberta_v2_config, &masked_head},
+    {"deberta-v2", "DebertaV2ForTokenClassification", &deberta_v2_config, &tagger_head},
     {"gpt2", "GPT2LMHeadModel", &gpt2_config, &causal_head},
     {"llama", "LlamaForCausalLM", &llama_config, &causal_head},
     {"llama2c", "Transformer", &llama2c_config, &causal_head},

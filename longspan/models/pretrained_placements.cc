@@ -51,6 +51,20 @@ class Placer {
   void attention_out(const std::string& source, const std::string& attention) {
     rows(source, attention + ".out", 0, 0, /*attention=*/true);
   }
+  // Rows of a source that hold rows of several parameters.
+  void part(const std::string& source, std::size_t source_row, std::size_t source_rows,
+            const std::string& parameter, std::size_t first, std::size_t count) {
+    list_.push_back({.source = source,
+                     .parameter = parameter,
+                     .first_row = first,
+                     .rows = count,
+                     .source_row = source_row,
+                     .source_rows = source_rows});
+  }
+  void some(const std::string& source, const std::string& parameter, std::size_t first,
+            std::size_t count) {
+    list_.push_back({.source = source, .parameter = parameter, .first_row = first, .rows = count});
+  }
   // GPT-2's Conv1D: y = x·W + b.
   void conv1d(const std::string& source, const std::string& parameter) {
     list_.push_back(
@@ -78,6 +92,10 @@ class Placer {
       whole(source, "head.output.weight");
     }
   }
+  // Whether the mechanism is asked for this.
+  bool uses(std::string_view text) const {
+    return config_.attention.find(text) != std::string::npos;
+  }
   std::string layer(std::size_t i) const { return config_.family + "." + std::to_string(i); }
 
  private:
@@ -85,17 +103,22 @@ class Placer {
   std::vector<WeightPlacement> list_;
 };
 
-void place_bert_layers(Placer& p, const std::string& stack) {
+// Everything of a layer but the projections to queries, keys and values.
+void place_bert_layer(Placer& p, const std::string& from, const std::string& to) {
+  p.attention_out(from + ".attention.output.dense", to + ".attention");
+  p.norm(from + ".attention.output.LayerNorm", to + ".attention_norm");
+  p.linear(from + ".intermediate.dense", to + ".feed_forward.in");
+  p.linear(from + ".output.dense", to + ".feed_forward.out");
+  p.norm(from + ".output.LayerNorm", to + ".feed_forward_norm");
+}
+
+void place_bert_layers(Placer& p, const std::string& stack, const std::string& suffix = "") {
   for (std::size_t i = 0; i < p.config().layers; ++i) {
     const std::string from = stack + ".layer." + std::to_string(i);
     const std::string self = from + ".attention.self";
-    const std::string to = p.layer(i);
-    p.qkv(self + ".query", self + ".key", self + ".value", to + ".attention");
-    p.attention_out(from + ".attention.output.dense", to + ".attention");
-    p.norm(from + ".attention.output.LayerNorm", to + ".attention_norm");
-    p.linear(from + ".intermediate.dense", to + ".feed_forward.in");
-    p.linear(from + ".output.dense", to + ".feed_forward.out");
-    p.norm(from + ".output.LayerNorm", to + ".feed_forward_norm");
+    p.qkv(self + ".query" + suffix, self + ".key" + suffix, self + ".value" + suffix,
+          p.layer(i) + ".attention");
+    place_bert_layer(p, from, p.layer(i));
   }
 }
 
@@ -123,6 +146,49 @@ void place_longformer(Placer& p) {
     p.both(self + ".query_global", to + "_q");
     p.both(self + ".key_global", to + "_k");
     p.both(self + ".value_global", to + "_v");
+  }
+}
+
+// A head's rows of q, k and v lie together, and keys have no bias.
+void place_deberta(Placer& p) {
+  const std::size_t d = p.config().d_model;
+  const std::size_t width = d / p.config().heads;
+  place_bert_embedding(p, "deberta.embeddings");
+  for (std::size_t i = 0; i < p.config().layers; ++i) {
+    const std::string from = "deberta.encoder.layer." + std::to_string(i);
+    const std::string self = from + ".attention.self";
+    const std::string to = p.layer(i) + ".attention";
+    for (std::size_t head = 0; head < p.config().heads; ++head) {
+      for (std::size_t which = 0; which < 3; ++which) {
+        p.part(self + ".in_proj.weight", (3 * head + which) * width, 3 * d, to + ".qkv.weight",
+               which * d + head * width, width);
+      }
+    }
+    p.some(self + ".q_bias", to + ".qkv.bias", 0, d);
+    p.some("", to + ".qkv.bias", d, d);
+    p.some(self + ".v_bias", to + ".qkv.bias", 2 * d, d);
+    if (p.uses("c2p=true")) p.whole(self + ".pos_proj.weight", to + ".position_key.weight");
+    if (p.uses("p2c=true")) p.both(self + ".pos_q_proj", to + ".position_query");
+    place_bert_layer(p, from, p.layer(i));
+  }
+  if (p.uses("deberta")) p.whole("deberta.encoder.rel_embeddings.weight", "encoder.relative");
+}
+
+void place_deberta_v2(Placer& p) {
+  place_bert_embedding(p, "deberta.embeddings");
+  place_bert_layers(p, "deberta.encoder", "_proj");
+  if (!p.uses("deberta")) return;
+  p.whole("deberta.encoder.rel_embeddings.weight", "encoder.relative");
+  if (p.uses("norm=true")) {
+    p.whole("deberta.encoder.LayerNorm.weight", "encoder.relative_norm.gamma");
+    p.whole("deberta.encoder.LayerNorm.bias", "encoder.relative_norm.beta");
+  }
+  if (p.uses("share=true")) return;
+  for (std::size_t i = 0; i < p.config().layers; ++i) {
+    const std::string self = "deberta.encoder.layer." + std::to_string(i) + ".attention.self";
+    const std::string to = p.layer(i) + ".attention";
+    if (p.uses("c2p=true")) p.both(self + ".pos_key_proj", to + ".position_key");
+    if (p.uses("p2c=true")) p.both(self + ".pos_query_proj", to + ".position_query");
   }
 }
 
@@ -235,6 +301,8 @@ void place_bert_classifier(Placer& p) {
   p.both("classifier", "head.output");
 }
 
+void place_tagger(Placer& p) { p.both("classifier", "head.output"); }
+
 void place_distilbert_masked_head(Placer& p) {
   p.both("vocab_transform", "head.transform");
   p.norm("vocab_layer_norm", "head.norm");
@@ -276,7 +344,7 @@ struct Naming {
   void (*head)(Placer& p);
 };
 
-constexpr std::array<Naming, 13> kNamings = {{
+constexpr std::array<Naming, 16> kNamings = {{
     {"BertForMaskedLM", &place_bert, &place_masked_head},
     {"BertForSequenceClassification", &place_bert, &place_bert_classifier},
     {"DistilBertForMaskedLM", &place_distilbert, &place_distilbert_masked_head},
@@ -287,6 +355,9 @@ constexpr std::array<Naming, 13> kNamings = {{
     {"BigBirdForSequenceClassification", &place_bert, &place_roformer_classifier},
     {"LongformerForMaskedLM", &place_longformer, &place_longformer_masked_head},
     {"ReformerModelWithLMHead", &place_reformer, &place_reformer_head},
+    {"DebertaForMaskedLM", &place_deberta, &place_masked_head},
+    {"DebertaV2ForMaskedLM", &place_deberta_v2, &place_masked_head},
+    {"DebertaV2ForTokenClassification", &place_deberta_v2, &place_tagger},
     {"GPT2LMHeadModel", &place_gpt2, &place_causal_head},
     {"LlamaForCausalLM", &place_llama, &place_causal_head},
     {"Transformer", &place_llama2c, &place_llama2c_head},

@@ -66,8 +66,50 @@ Json llama2c() {
           {"n_kv_heads", 2},         {"hidden_dim", 6}, {"vocab_size", 11}, {"max_seq_len", 7}};
 }
 
+Json with(Json config, const Json& more) {
+  config.update(more);
+  return config;
+}
+
+Json big_bird(const std::string& architecture) {
+  return with(bert(architecture),
+              {{"model_type", "big_bird"}, {"block_size", 2}, {"num_random_blocks", 1}});
+}
+
+Json deberta() {
+  return with(bert("DebertaForMaskedLM"), {{"model_type", "deberta"},
+                                           {"relative_attention", true},
+                                           {"max_relative_positions", -1},
+                                           {"pos_att_type", {"c2p", "p2c"}}});
+}
+
+Json deberta_v2(const std::string& architecture, bool share) {
+  return with(bert(architecture), {{"model_type", "deberta-v2"},
+                                   {"relative_attention", true},
+                                   {"position_biased_input", false},
+                                   {"position_buckets", share ? 4 : -1},
+                                   {"share_att_key", share},
+                                   {"norm_rel_ebd", share ? "layer_norm" : "none"},
+                                   {"pos_att_type", "p2c|c2p"}});
+}
+
+Json reformer() {
+  return {{"model_type", "reformer"},        {"hidden_size", 8},
+          {"num_hidden_layers", 2},          {"num_attention_heads", 2},
+          {"feed_forward_size", 12},         {"vocab_size", 11},
+          {"max_position_embeddings", 6},    {"axial_pos_shape", {2, 3}},
+          {"axial_pos_embds_dim", {3, 5}},   {"num_buckets", {2, 2}},
+          {"attn_layers", {"lsh", "local"}}, {"is_decoder", true}};
+}
+
 std::vector<Json> all_configs() {
-  return {bert("BertForMaskedLM"),
+  return {big_bird("BigBirdForMaskedLM"),
+          big_bird("BigBirdForSequenceClassification"),
+          deberta(),
+          deberta_v2("DebertaV2ForMaskedLM", true),
+          deberta_v2("DebertaV2ForTokenClassification", false),
+          reformer(),
+          bert("BertForMaskedLM"),
           bert("BertForSequenceClassification"),
           distilbert("DistilBertForMaskedLM"),
           distilbert("DistilBertForSequenceClassification"),
@@ -100,7 +142,9 @@ Tensors counting_tensors(const Json& config) {
   for (const WeightPlacement& place : placements(config)) {
     if (place.second_name) continue;
     const Parameter& p = *model.parameters().find(place.parameter);
-    const std::size_t rows = place.rows != 0 ? place.rows : p.is_vector ? p.cols : p.rows;
+    if (place.source.empty()) continue;
+    const std::size_t part = place.rows != 0 ? place.rows : p.is_vector ? p.cols : p.rows;
+    const std::size_t rows = place.source_rows != 0 ? place.source_rows : part;
     Tensor& t = tensors[place.source];
     t.shape = p.is_vector       ? Shape{rows}
               : place.transpose ? Shape{p.cols, rows}

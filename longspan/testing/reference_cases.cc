@@ -168,6 +168,8 @@ std::vector<ModelCase> encoder_cases() {
   tagger.head = "tagger";
   tagger.classes = 4;
   tagger.head_bias = true;
+  tagger.embedding_mask = true;
+  tagger.embedding_norm = true;
   const BatchShape padded{.batch = 3, .length = 5, .padded = true};
   return {{"tagger", tagger, padded},
           {"bert", bert(), {.batch = 3, .length = 6, .padded = true, .typed = true}},

@@ -90,7 +90,12 @@ class ReferenceModel {
       }
     }
     if (c_.embedding_norm) x = norm_of(name + ".norm", x);
-    return drop(Dropout{rate_, derive(side.key, "embedding")}, x);
+    x = drop(Dropout{rate_, derive(side.key, "embedding")}, x);
+    for (std::size_t i = 0; c_.embedding_mask && !side.lengths.empty() && i < x.rows; ++i) {
+      if (i % side.length < static_cast<std::size_t>(side.lengths[i / side.length])) continue;
+      for (std::size_t j = 0; j < d; ++j) x(i, j) = S{};
+    }
+    return x;
   }
 
   Tensor<S> attention(const std::string& name, const Side& side, RandomKey key, const Tensor<S>& x,
