@@ -84,6 +84,7 @@ constexpr Handler kHandlers[] = {
     {"improved clustered attention", &run_improved_clustered},
     {"Reformer LSH attention (shared QK)", &run_reformer},
     {"Reformer LSH self-attention layer", &run_reformer_layer},
+    {"chunked local self-attention layer (Reformer)", &run_reformer_local_layer},
     {"BigBird block-sparse attention", &run_bigbird},
     {"DeBERTa v1 disentangled attention", &run_deberta_v1},
     {"DeBERTa v2 disentangled attention", &run_deberta_v2},

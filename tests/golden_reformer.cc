@@ -1,11 +1,10 @@
 #include "tests/golden_reformer.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <cstring>
 
 #include "longspan/attention/reformer.h"
+#include "longspan/attention/reformer_local.h"
 #include "longspan/base/error.h"
 #include "longspan/kernels/gemm.h"
 
@@ -81,6 +80,66 @@ std::string buckets_of(const nlohmann::json& buckets) {
   return text;
 }
 
+// The projections around a mechanism, without bias and without one behind it.
+struct Layer {
+  Layer(const Case& golden, const std::vector<std::string>& names)
+      : weight_names(names),
+        x(golden.file().floats("x")),
+        upstream(golden.file().floats("upstream")),
+        lengths(lengths_of(golden)) {
+    const Shape shape = golden.file().at("x").shape;
+    require(shape.size() == 3, "[golden] x is {}; need [batch, n, width]", to_string(shape));
+    batch = shape[0];
+    rows = shape[0] * shape[1];
+    count = golden.config().at("heads").get<std::size_t>();
+    for (const std::string& name : names) {
+      weights.push_back(golden.file().floats("w." + name + ".weight"));
+      const std::size_t width = weights.back().size() / shape[2];
+      projected.emplace_back(rows * width);
+      gradients.emplace_back(rows * width);
+      gemm(matrix(x, rows), matrix(weights.back(), width), matrix(projected.back(), rows),
+           {.transpose_b = true});
+    }
+    y.resize(projected.back().size());
+    in.q = heads(projected[0]);
+    in.k = heads(projected[projected.size() - 2]);
+    in.v = heads(projected.back());
+    in.mask.causal = golden.config().at("causal").get<bool>();
+    in.mask.key_lengths = lengths;
+  }
+
+  static Matrix matrix(std::vector<float>& data, std::size_t height) {
+    return {data.data(), height, data.size() / height};
+  }
+  Heads heads(std::vector<float>& data) const {
+    return Heads::from_columns(matrix(data, rows), batch, count);
+  }
+  ConstHeads upstream_heads() { return heads(upstream); }
+
+  // dx = Σ dp·W and dW = dpᵀ·x over the projections p.
+  void compare(Comparison& comparison) {
+    comparison.output("out64", y);
+    std::vector<float> dx(x.size());
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      const std::size_t width = gradients[i].size() / rows;
+      std::vector<float> dw(weights[i].size());
+      gemm(matrix(gradients[i], rows), matrix(weights[i], width), matrix(dx, rows),
+           {.accumulate = true});
+      gemm(matrix(gradients[i], rows), matrix(x, rows), matrix(dw, width), {.transpose_a = true});
+      comparison.gradient("grad.w." + weight_names[i] + ".weight", dw);
+    }
+    comparison.gradient("grad.x", dx);
+    comparison.finish();
+  }
+
+  std::vector<std::string> weight_names;
+  std::vector<float> x, upstream, y;
+  std::vector<std::int32_t> lengths;
+  std::size_t batch = 0, rows = 0, count = 0;
+  std::vector<std::vector<float>> weights, projected, gradients;
+  AttentionInputs in;
+};
+
 ReformerConfig kernel_config(const nlohmann::json& c) {
   ReformerConfig config;
   config.chunk = c.at("bucket_size").get<std::size_t>();
@@ -140,45 +199,35 @@ void run_reformer(const Case& golden, Comparison& comparison) {
 }
 
 void run_reformer_layer(const Case& golden, Comparison& comparison) {
-  const Shape shape = golden.file().at("x").shape;
-  require(shape.size() == 3, "[golden] x is {}; need [batch, n, width]", to_string(shape));
-  const std::size_t rows = shape[0] * shape[1];
-  const std::size_t heads = golden.config().at("heads").get<std::size_t>();
-  std::vector<float> x = golden.file().floats("x");
-  std::vector<float> wq = golden.file().floats("w.query_key.weight");
-  std::vector<float> wv = golden.file().floats("w.value.weight");
-  const std::vector<float> upstream = golden.file().floats("upstream");
-  const auto matrix = [](auto& data, std::size_t height) {
-    return MatrixView(data.data(), height, data.size() / height);
-  };
-  const std::size_t width = wq.size() / shape[2];
-  const auto columns = [&](auto& data) {
-    return HeadsView<std::remove_pointer_t<decltype(data.data())>>::from_columns(matrix(data, rows),
-                                                                                 shape[0], heads);
-  };
-  std::vector<float> q(rows * width), v(q), y(q), dq(q), dv(q);
-  gemm(matrix(x, rows), matrix(wq, width), matrix(q, rows), {.transpose_b = true});
-  gemm(matrix(x, rows), matrix(wv, width), matrix(v, rows), {.transpose_b = true});
-  const std::vector<std::int32_t> lengths = lengths_of(golden);
-  AttentionInputs in;
-  in.q = in.k = columns(q);
-  in.v = columns(v);
-  in.mask.causal = golden.config().at("causal").get<bool>();
-  in.mask.key_lengths = lengths;
+  Layer layer(golden, {"query_key", "value"});
   comparison.begin("reformer");
-  run(golden, layer_config(golden.config()), in, columns(upstream),
-      {columns(y), columns(dq), columns(dv)});
-  comparison.output("out64", y);
+  layer.in.k = layer.in.q;
+  run(golden, layer_config(golden.config()), layer.in, layer.upstream_heads(),
+      {layer.heads(layer.y), layer.heads(layer.gradients[0]), layer.heads(layer.gradients[1])});
+  layer.compare(comparison);
+}
 
-  std::vector<float> dx(x.size()), dwq(wq.size()), dwv(wv.size());
-  gemm(matrix(dq, rows), matrix(wq, width), matrix(dx, rows));
-  gemm(matrix(dv, rows), matrix(wv, width), matrix(dx, rows), {.accumulate = true});
-  gemm(matrix(dq, rows), matrix(x, rows), matrix(dwq, width), {.transpose_a = true});
-  gemm(matrix(dv, rows), matrix(x, rows), matrix(dwv, width), {.transpose_a = true});
-  comparison.gradient("grad.x", dx);
-  comparison.gradient("grad.w.query_key.weight", dwq);
-  comparison.gradient("grad.w.value.weight", dwv);
-  comparison.finish();
+void run_reformer_local_layer(const Case& golden, Comparison& comparison) {
+  Layer layer(golden, {"query", "key", "value"});
+  const nlohmann::json& c = golden.config();
+  ReformerLocalConfig config;
+  config.chunk = c.at("chunk_length").get<std::size_t>();
+  config.before = c.at("chunks_before").get<std::size_t>();
+  config.after = c.at("chunks_after").get<std::size_t>();
+  config.circular = true;
+  const ReformerLocalAttention attention(config);
+  const AttentionCost cost = attention.cost(shape_of(layer.in));
+  Arena arena(std::max(cost.forward_scratch, cost.backward_scratch));
+  std::vector<float> saved(cost.saved);
+  comparison.begin("reformer-local");
+  const Heads y = layer.heads(layer.y);
+  attention.forward(layer.in, y, saved, arena);
+  attention.backward(layer.in, y, layer.upstream_heads(), saved,
+                     {.q = layer.heads(layer.gradients[0]),
+                      .k = layer.heads(layer.gradients[1]),
+                      .v = layer.heads(layer.gradients[2])},
+                     {}, arena);
+  layer.compare(comparison);
 }
 
 }  // namespace longspan::golden

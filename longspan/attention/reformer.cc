@@ -79,16 +79,19 @@ ReformerAttention::ReformerAttention(const ReformerConfig& config)
 
 LshCode ReformerAttention::code(std::size_t max_length) const {
   if (explicit_.factors[0] > 0) return explicit_;
-  // Twice as many buckets as chunks, so that a bucket fills half a chunk; many of them as a square.
-  constexpr std::size_t kMostAtOnce = 128;
+  // Twice as many buckets as chunks, so that a bucket fills half a chunk; many of them as a product
+  // of at most 32 each, so that hashing stays linear.
+  constexpr unsigned kBitsAtOnce = 7;
+  constexpr unsigned kBitsOfFactor = 5;
   const std::size_t wanted = std::max<std::size_t>(2, 2 * divide_up(max_length, config_.chunk));
-  const std::size_t power = std::bit_ceil(wanted);
+  auto bits = static_cast<unsigned>(std::countr_zero(std::bit_ceil(wanted)));
+  auto parts = bits <= kBitsAtOnce ? 1U : (bits + kBitsOfFactor - 1) / kBitsOfFactor;
+  parts = std::min(parts, static_cast<unsigned>(LshCode::kMostFactors));
   LshCode code = explicit_;
-  code.factors[0] = power;
-  if (power > kMostAtOnce) {
-    const auto bits = static_cast<unsigned>(std::countr_zero(power));
-    code.factors[0] = std::size_t{1} << (bits - bits / 2);
-    code.factors[1] = std::size_t{1} << (bits / 2);
+  for (std::size_t f = 0; parts > 0; ++f, --parts) {
+    const unsigned mine = (bits + parts - 1) / parts;
+    code.factors[f] = std::size_t{1} << mine;
+    bits -= mine;
   }
   return code;
 }
@@ -216,12 +219,12 @@ class ReformerAttention::Run {
       start_gradients(in, y, dy, saved, grad, plane);
     });
     for (std::size_t r = 0; r < rounds(); ++r) {
-      for (std::size_t phase = 0; phase < phases(); ++phase) {
+      for (std::size_t phase = 0; phase < longest_.phases(); ++phase) {
         parallel_for(planes_ * most_groups_, [&](std::size_t task, std::size_t worker) {
           const std::size_t plane = task / most_groups_;
           const std::size_t group = task % most_groups_;
           const ChunkedHead head = chunked(in, plane);
-          if (group >= groups_of(head) || phase_of(head.layout, group) != phase) return;
+          if (group >= groups_of(head) || head.layout.phase(group) != phase) return;
           chunk_backward(head, gradient(dy, saved, grad, plane), r, group, floats(worker, true),
                          integers(worker, true), counts_[worker]);
         });
@@ -295,20 +298,6 @@ class ReformerAttention::Run {
   }
   static std::size_t groups_of(const ChunkedHead& head) {
     return head.layout.tokens == 0 ? 0 : head.layout.groups();
-  }
-
-  // Groups of one phase share no token: neighbours are in different ones, and where chunks wrap
-  // around, those at the ends have one each.
-  std::size_t colours() const {
-    return 1 + divide_up(longest_.before + longest_.after, longest_.group());
-  }
-  std::size_t phases() const {
-    return colours() + (longest_.wrap == Wrap::kNone ? 0 : most_groups_);
-  }
-  std::size_t phase_of(const ChunkLayout& l, std::size_t group) const {
-    const std::size_t first = group * l.group();
-    const bool inside = first >= l.before && first + l.group() + l.after <= l.chunks();
-    return l.wrap == Wrap::kNone || inside ? group % colours() : colours() + group;
   }
 
   ChunkedHead chunked(const AttentionInputs& in, std::size_t plane) const {

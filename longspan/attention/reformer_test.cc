@@ -224,8 +224,23 @@ TEST(Reformer, CostGrowsAlmostLinearly) {
     const AttentionCost once = cost(n);
     const AttentionCost twice = cost(2 * n);
     EXPECT_LE(static_cast<double>(twice.forward.flops()),
-              2.14 * static_cast<double>(once.forward.flops()));
+              2.1 * static_cast<double>(once.forward.flops()));
     EXPECT_LE(twice.backward_scratch, 2 * once.backward_scratch);
+  }
+}
+
+TEST(Reformer, HasTwiceAsManyBucketsAsChunks) {
+  auto factors = [](std::size_t n) { return ReformerAttention().code(n).factors; };
+  using Factors = std::array<std::size_t, LshCode::kMostFactors>;
+  EXPECT_EQ(factors(0), (Factors{2}));
+  EXPECT_EQ(factors(65), (Factors{4}));
+  EXPECT_EQ(factors(4096), (Factors{128}));
+  EXPECT_EQ(factors(8192), (Factors{16, 16}));
+  EXPECT_EQ(factors(65536), (Factors{16, 16, 8}));
+  for (const std::size_t n : {100U, 5000U, 100000U, 10000000U}) {
+    const std::size_t buckets = ReformerAttention().code(n).buckets();
+    EXPECT_GE(buckets, 2 * n / 64);
+    EXPECT_LT(buckets, 4 * (n / 64 + 1));
   }
 }
 

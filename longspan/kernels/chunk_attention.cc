@@ -34,6 +34,25 @@ std::uint64_t ChunkLayout::gathered() const {
   return total;
 }
 
+namespace {
+
+std::size_t colours(const ChunkLayout& l) {
+  return 1 + (l.before + l.after + l.group() - 1) / l.group();
+}
+
+}  // namespace
+
+std::size_t ChunkLayout::phases() const {
+  return colours(*this) + (wrap == Wrap::kNone ? 0 : groups());
+}
+
+std::size_t ChunkLayout::phase(std::size_t group_index) const {
+  const std::size_t first = group_index * group();
+  const bool inside = first >= before && first + group() + after <= chunks();
+  return wrap == Wrap::kNone || inside ? group_index % colours(*this)
+                                       : colours(*this) + group_index;
+}
+
 bool neighbour(const ChunkLayout& l, std::size_t round, std::size_t index, std::size_t& at) {
   const std::size_t chunks = l.chunks();
   const std::size_t first = round * chunks;

@@ -51,6 +51,10 @@ struct ChunkLayout {
   std::uint64_t pairs() const;
   // Tokens that the groups of a round read, those of neighbours once more for each group.
   std::uint64_t gathered() const;
+  // Backward runs in phases: the groups of one phase share no token. Neighbours are in different
+  // ones, and where chunks wrap around, groups at the ends have one each.
+  std::size_t phases() const;
+  std::size_t phase(std::size_t group_index) const;
 };
 
 struct ChunkedHead {
