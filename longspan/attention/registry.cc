@@ -12,6 +12,8 @@
 #include "longspan/attention/linear_attention.h"
 #include "longspan/attention/linformer.h"
 #include "longspan/attention/local.h"
+#include "longspan/attention/memory_attention.h"
+#include "longspan/attention/memory_compressed.h"
 #include "longspan/attention/performer.h"
 #include "longspan/attention/reformer.h"
 #include "longspan/attention/reformer_local.h"
@@ -45,6 +47,12 @@ constexpr std::array kMechanisms = {
     Mechanism{PerformerAttention::kName, "kernel", "O(n)",
               "softmax by M orthogonal random features, FAVOR+",
               &make<PerformerAttention, PerformerConfig>},
+    Mechanism{MemoryAttention::kName, "memory", "O(n²)",
+              "exact over the sequence and learned keys and values",
+              &make<MemoryAttention, MemoryConfig>},
+    Mechanism{MemoryCompressedAttention::kName, "memory", "O(n²/s)",
+              "exact over keys and values shortened by a convolution",
+              &make<MemoryCompressedAttention, MemoryCompressedConfig>},
     Mechanism{LocalAttention::kName, "fixed pattern", "O(n·block)",
               "exact over the own block of tokens and its neighbours",
               &make<LocalAttention, LocalConfig>},
