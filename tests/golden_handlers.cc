@@ -74,6 +74,7 @@ constexpr Handler kHandlers[] = {
     {"linear attention with softmax feature maps (efficient attention), bidirectional",
      &run_efficient},
     {"Linformer self-attention", &run_linformer_layer},
+    {"Linformer language model (whole model)", &run_linformer_model},
     {"Performer FAVOR+ generalized ReLU bidirectional", &run_performer},
     {"Performer FAVOR+ generalized ReLU causal", &run_performer},
     {"Performer FAVOR+ softmax kernel bidirectional", &run_performer},

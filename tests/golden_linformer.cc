@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "longspan/layers/multi_head_attention.h"
+#include "longspan/models/pretrained.h"
 #include "tests/golden_attention.h"
 #include "tests/golden_feature.h"
 
@@ -29,7 +30,86 @@ std::vector<Part> parts_of(std::size_t width, std::size_t kv_width, bool share) 
           {share ? "to_k.weight" : "to_v.weight", width + kv_width, kv_width}};
 }
 
+// Pre-norm without a norm behind the last layer; no biases in q, k and v.
+ModelConfig model_config(const nlohmann::json& theirs) {
+  ModelConfig config;
+  config.family = "encoder";
+  config.layers = theirs.at("depth").get<std::size_t>();
+  config.d_model = theirs.at("dim").get<std::size_t>();
+  config.heads = theirs.at("heads").get<std::size_t>();
+  config.vocab = theirs.at("vocab").get<std::size_t>();
+  config.max_length = theirs.at("n").get<std::size_t>();
+  config.attention = "linformer:k=" + std::to_string(theirs.at("k").get<std::size_t>());
+  config.final_norm = false;
+  config.activation = "gelu";
+  config.tied = false;
+  config.head_bias = true;
+  return config;
+}
+
+std::vector<WeightPlacement> model_places(const ModelConfig& config) {
+  std::vector<WeightPlacement> places = {
+      {.source = "token_emb.weight", .parameter = "embedding.tokens"},
+      {.source = "pos_emb.weight", .parameter = "embedding.positions"},
+      {.source = "to_logits.weight", .parameter = "head.output.weight"},
+      {.source = "to_logits.bias", .parameter = "head.output.bias"}};
+  for (std::size_t i = 0; i < config.layers; ++i) {
+    const std::string from = "linformer.net.layers." + std::to_string(i);
+    const std::string to = "encoder." + std::to_string(i);
+    for (const Part& part : parts_of(config.d_model, config.d_model, false)) {
+      places.push_back({.source = from + ".0.fn." + part.name,
+                        .parameter = to + ".attention.qkv.weight",
+                        .first_row = part.first,
+                        .rows = part.rows});
+    }
+    places.push_back({.source = "", .parameter = to + ".attention.qkv.bias"});
+    places.push_back({.source = from + ".0.fn.proj_k",
+                      .parameter = to + ".attention.linformer.e",
+                      .transpose = true});
+    places.push_back({.source = from + ".0.fn.proj_v",
+                      .parameter = to + ".attention.linformer.f",
+                      .transpose = true});
+    const auto both = [&](const std::string& theirs, const std::string& ours) {
+      places.push_back({.source = from + theirs + ".weight", .parameter = to + ours + ".weight"});
+      places.push_back({.source = from + theirs + ".bias", .parameter = to + ours + ".bias"});
+    };
+    both(".0.fn.to_out", ".attention.out");
+    both(".0.norm", ".attention_norm");
+    both(".1.fn.w1", ".feed_forward.in");
+    both(".1.fn.w2", ".feed_forward.out");
+    both(".1.norm", ".feed_forward_norm");
+  }
+  return places;
+}
+
 }  // namespace
+
+void run_linformer_model(const Case& golden, Comparison& comparison) {
+  const ModelConfig config = model_config(golden.config());
+  const std::vector<WeightPlacement> places = model_places(config);
+  comparison.begin("linformer");
+  Model model(config);
+  model.allocate(0);
+  load_weights(model, golden.weights(), places);
+  const std::vector<std::int32_t> tokens = golden.integers("input_ids");
+  const std::vector<std::int32_t> targets = golden.integers("labels");
+  Batch batch;
+  batch.batch = 1;
+  batch.length = tokens.size();
+  batch.tokens = tokens;
+  batch.targets = targets;
+  const ConstMatrix logits = model.logits(batch);
+  comparison.output("logits64", {logits.data, logits.size()});
+  const float scale = 1.0F / static_cast<float>(targets.size());
+  const auto loss = static_cast<float>(model.forward(batch, 0, scale).loss) * scale;
+  comparison.output("loss64", {&loss, 1});
+  model.backward(batch, scale);
+  for (const WeightPlacement& place : places) {
+    if (place.source.empty()) continue;
+    comparison.gradient("grad." + place.source, source_gradient(model, places, place.source));
+  }
+  comparison.finish();
+}
 
 void run_linformer_layer(const Case& golden, Comparison& comparison) {
   const SafetensorsFile& file = golden.file();

@@ -22,6 +22,7 @@ struct ModelConfig {
   std::string decoder_attention;    // of an encoder-decoder's decoder; empty: as attention
   std::string cross_attention;      // likewise
   std::string wiring = "pre";       // post, pre, reversible
+  bool final_norm = true;           // of pre and reversible wiring, behind the last layer
   std::string streams = "mean";     // how reversible streams end: mean, concat (twice the width)
   std::string norm = "layer";       // layer, rms
   float norm_epsilon = 1e-5F;
@@ -76,6 +77,7 @@ struct ModelConfig {
     see("decoder_attention", decoder_attention);
     see("cross_attention", cross_attention);
     see("wiring", wiring);
+    see("final_norm", final_norm);
     see("streams", streams);
     see("norm", norm);
     see("norm_epsilon", norm_epsilon);

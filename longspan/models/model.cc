@@ -47,6 +47,7 @@ StackConfig stack_config(const ModelConfig& c, bool causal, bool cross, std::siz
                     .deviation = c.init_deviation,
                     .output_deviation = output_deviation};
   s.wiring = wiring_from(c.wiring);
+  s.final_norm = c.final_norm;
   s.concatenates = c.streams == "concat";
   s.cross_attention = c.cross_attention;
   s.norm = norm_kind(c);

@@ -47,7 +47,7 @@ Stack::Stack(Parameters& parameters, const std::string& name, const StackConfig&
         std::make_unique<FeedForward>(parameters, layer + ".feed_forward", config.feed_forward),
         parameters, layer + ".feed_forward_norm");
   }
-  if (config.wiring != Wiring::kPostNorm) {
+  if (config.wiring != Wiring::kPostNorm && config.final_norm) {
     final_norm_ = std::make_unique<Norm>(parameters, name + ".norm", config.norm, output_width(),
                                          config.epsilon);
   }

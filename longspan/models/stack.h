@@ -33,6 +33,7 @@ struct StackConfig {
   FeedForwardConfig feed_forward;
   std::string cross_attention;  // empty: as the self-attention
   Wiring wiring = Wiring::kPreNorm;
+  bool final_norm = true;  // unless post-norm
   bool concatenates = false;  // the reversible streams at the end
   NormKind norm = NormKind::kLayer;
   float epsilon = 1e-5F;
