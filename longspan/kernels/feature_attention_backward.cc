@@ -153,14 +153,18 @@ void FeatureQueryBackward(const FeatureMap& map, const FeatureQueries& block,
   const FeatureScratch s = divide_features(z, memory);
   const std::size_t count = block.q.rows;
   const std::size_t width = tile_width(count);
+  prefetch_next(block.q, 0);
   query_again(map, block, signal, state.top, s);
+  prefetch_next(block.q, 1);
   const float* delta = line_of(signal.delta, count, 0.0F, s.lines + 2 * kFeaturePitch);
   pack_tokens(signal.dy, 1.0F, s.signal_t);
+  prefetch_next(signal.dy, 0);
   product({state.moment, tile_pitch(z.e)}, {s.signal_t, kFeaturePitch}, z.features, z.e, width,
           {s.slope, kFeaturePitch});
   add_outer(z.features, width, -1.0F, state.sum, delta, s.slope);
   if (block.keys > 0) add_pairs(block, z, delta, s);
   divide_lanes(map, z.features, count, signal.level, s, s.slope);
+  prefetch_next(signal.dy, 1);
   differentiate(map, z.features, width, s.query, s.slope);
   if (sums != nullptr) {
     divide_lanes(map, z.features, count, signal.level, s, s.query);
@@ -177,8 +181,12 @@ void FeatureKeyBackwardBegin(const FeatureMap& map, ConstMatrix k, ConstMatrix v
   const FeatureScratch s = divide_features(z, memory);
   const std::size_t width = tile_width(k.rows);
   const std::size_t pitch = tile_pitch(z.e);
+  prefetch_next(k, 0);
   key_features(map, k, shift, top, false, s);
+  prefetch_next(k, 1);
   pack_tokens(v, 1.0F, s.value_t);
+  prefetch_next(v, 0);
+  prefetch_next(v, 1);
   product({sums.moment, pitch}, {s.value_t, kFeaturePitch}, z.features, z.e, width,
           {s.key_slope, kFeaturePitch});
   add_outer(z.features, width, 1.0F, sums.sum, nullptr, s.key_slope);

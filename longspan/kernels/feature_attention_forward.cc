@@ -16,8 +16,12 @@ namespace longspan::HWY_NAMESPACE {
 void FeatureKeys(const FeatureMap& map, ConstMatrix k, ConstMatrix v, float shift, float* top,
                  bool fresh, float* memory) {
   const FeatureScratch s = divide_features({k.cols, v.cols, map.features(k.cols)}, memory);
-  key_features(map, k, shift, top, fresh, s);
+  prefetch_next(k, 0);
   copy_tokens(v, s.value);
+  prefetch_next(v, 0);
+  key_features(map, k, shift, top, fresh, s);
+  prefetch_next(k, 1);
+  prefetch_next(v, 1);
 }
 
 float FeatureLargest(const FeatureMap& map, ConstMatrix k, const FeatureSizes& z, float* memory) {
@@ -56,8 +60,10 @@ void FeatureRead(const FeatureMap& map, const FeatureQueries& block, const Featu
   const std::size_t width = tile_width(count);
   float* top = s.lines;
   float* den = s.lines + kFeaturePitch;
+  prefetch_next(block.q, 0);
   project(map, block.q, s, s.query_x, s.query);
   query_features(map, z.features, z.d, count, state.top, s, top);
+  prefetch_next(block.q, 1);
   const std::size_t pitch = tile_pitch(z.e);
   product({state.moment, pitch, true}, {s.query, kFeaturePitch}, z.e, z.features, width,
           {s.out, kFeaturePitch});

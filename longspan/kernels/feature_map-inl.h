@@ -8,6 +8,8 @@
 #define LONGSPAN_KERNELS_FEATURE_MAP_INL_H_
 #endif
 
+#include <hwy/cache_control.h>
+
 #include <algorithm>
 #include <limits>
 
@@ -108,6 +110,16 @@ inline void fill_tail(float* block, std::size_t rows, std::size_t count, float v
   const std::size_t width = tile_width(count);
   for (std::size_t r = 0; r < rows && count < width; ++r) {
     std::fill(block + r * kFeaturePitch + count, block + r * kFeaturePitch + width, value);
+  }
+}
+
+// Asks for half of the block of rows behind x: rows far apart defeat the prefetcher of the CPU, and
+// all of them at once would wait for each other.
+inline void prefetch_next(ConstMatrix x, std::size_t half) {
+  constexpr std::size_t kLine = 16;
+  for (std::size_t i = x.rows * half / 2; i < x.rows * (half + 1) / 2; ++i) {
+    const float* row = x.row_data(i + kFeatureBlock);
+    for (std::size_t c = 0; c < x.cols; c += kLine) hwy::Prefetch(row + c);
   }
 }
 
