@@ -3,8 +3,8 @@
 #include <array>
 #include <vector>
 
-#include "longspan/attention/clustered.h"
 #include "longspan/attention/bigbird.h"
+#include "longspan/attention/clustered.h"
 #include "longspan/attention/deberta.h"
 #include "longspan/attention/flash.h"
 #include "longspan/attention/full.h"
@@ -72,7 +72,7 @@ constexpr std::array kMechanisms = {
               "exact among tokens whose hashes agree, several rounds",
               &make<ReformerAttention, ReformerConfig>},
     Mechanism{ReformerLocalAttention::kName, "fixed pattern", "O(n·m)",
-              "exact within chunks of m tokens and their neighbours",
+              "exact within chunks of neighbours, circular if asked",
               &make<ReformerLocalAttention, ReformerLocalConfig>},
     Mechanism{ClusteredAttention::kName, "learnable pattern", "O(n·C)",
               "one row of attention for each cluster of queries",
