@@ -39,8 +39,9 @@ FeatureCounts& FeatureCounts::operator+=(const FeatureCounts& o) {
 
 FeaturePlan::FeaturePlan(const FeatureMap& map, const FeatureShape& shape)
     : sizes{shape.d, shape.e, map.features(shape.d)}, map_(map), shape_(shape) {
-  parts = part_count(kv_planes(), blocks(), shape.causal);
-  query_parts = part_count(kv_planes(), query_blocks(), false);
+  side = shape.causal ? 1 : shape.kv_heads % 4 == 0 ? 4 : shape.kv_heads % 2 == 0 ? 2 : 1;
+  parts = part_count(kv_planes() / side, blocks(), shape.causal);
+  query_parts = part_count(kv_planes() / side, query_blocks(), false);
   state = feature_state_floats(sizes);
   wide = tile_width(sizes.features);
 }

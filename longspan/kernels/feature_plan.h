@@ -88,6 +88,9 @@ class FeaturePlan {
   const FeatureMap& map() const { return map_; }
 
   FeatureSizes sizes;
+  // Key heads that a task without mask takes in turns, block by block: heads lie side by side, so
+  // that the next one is near when the last one is done.
+  std::size_t side = 1;
   std::size_t parts = 1;        // of the keys
   std::size_t query_parts = 1;  // of the queries, in a backward without mask
   std::size_t state = 0;        // floats of a state

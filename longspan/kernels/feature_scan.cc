@@ -108,13 +108,15 @@ class Forward {
     counts_[worker].absorbed += r.keys;
     ++counts_[worker].blocks;
   }
-  // The state of part `part`'s keys alone.
-  void add_up(std::size_t kv_plane, std::size_t part, std::size_t slot, std::size_t worker) {
-    clear(kv_plane, slot, part == 0);
-    const FeatureState s = state(kv_plane, slot);
+  // The states of part `part`'s keys alone, for the key heads from `first` on.
+  void add_up(std::size_t first, std::size_t part, std::size_t slot, std::size_t worker) {
+    for (std::size_t i = 0; i < plan_.side; ++i) clear(first + i, slot, part == 0);
     for (std::size_t t = plan_.first_block(part); t < plan_.first_block(part + 1); ++t) {
-      const FeatureRange r = plan_.block(batch_of(kv_plane), t);
-      if (look(kv_plane, r, s, worker)) absorb(r, s, worker);
+      for (std::size_t plane = first; plane < first + plan_.side; ++plane) {
+        const FeatureState s = state(plane, slot);
+        const FeatureRange r = plan_.block(batch_of(plane), t);
+        if (look(plane, r, s, worker)) absorb(r, s, worker);
+      }
     }
   }
   void merge(std::size_t kv_plane, std::size_t from, std::size_t to, std::size_t worker) {
@@ -123,8 +125,10 @@ class Forward {
   }
 
   void run_plain() {
-    parallel_for(plan_.kv_planes() * plan_.parts, [&](std::size_t task, std::size_t worker) {
-      add_up(task / plan_.parts, task % plan_.parts, task % plan_.parts, worker);
+    const std::size_t groups = plan_.kv_planes() / plan_.side;
+    parallel_for(groups * plan_.parts, [&](std::size_t task, std::size_t worker) {
+      const std::size_t part = task % plan_.parts;
+      add_up(task / plan_.parts * plan_.side, part, part, worker);
     });
     parallel_for(plan_.kv_planes(), [&](std::size_t plane, std::size_t worker) {
       for (std::size_t part = 1; part < plan_.parts; ++part) merge(plane, part, 0, worker);
@@ -134,14 +138,18 @@ class Forward {
     });
     const std::size_t step = kReadBlocks * kFeatureBlock;
     const std::size_t pieces = (in_.q.n + step - 1) / step;
-    parallel_for(plan_.planes() * pieces, [&](std::size_t task, std::size_t worker) {
+    const std::size_t heads = plan_.side * plan_.group();
+    parallel_for(groups * pieces, [&](std::size_t task, std::size_t worker) {
       const std::size_t first = task % pieces * step;
       const std::size_t last = std::min(first + step, in_.q.n);
       for (std::size_t i = first; i < last; i += kFeatureBlock) {
         FeatureRange r;
         r.query = i;
         r.queries = std::min(kFeatureBlock, last - i);
-        read(task / pieces, r, state(kv_plane_of(task / pieces), 0), worker);
+        for (std::size_t h = 0; h < heads; ++h) {
+          const std::size_t plane = task / pieces * heads + h;
+          read(plane, r, state(kv_plane_of(plane), 0), worker);
+        }
       }
     });
   }

@@ -106,8 +106,9 @@ class Backward {
 
   void run_plain() {
     const std::size_t parts = plan_.query_parts;
-    parallel_for(plan_.kv_planes() * parts, [&](std::size_t task, std::size_t worker) {
-      plain_queries(task / parts, task % parts, worker);
+    const std::size_t groups = plan_.kv_planes() / plan_.side;
+    parallel_for(groups * parts, [&](std::size_t task, std::size_t worker) {
+      plain_queries(task / parts * plan_.side, task % parts, worker);
     });
     parallel_for(plan_.kv_planes(), [&](std::size_t plane, std::size_t worker) {
       for (std::size_t part = 1; part < parts; ++part) add_sums(plane, part, 0, nullptr, worker);
@@ -117,27 +118,31 @@ class Backward {
                               feature_state(plan_.sizes, kept(plane)), sums(plane, 0));
       ++counts_[worker].divisions;
     });
-    parallel_for(plan_.kv_planes() * plan_.parts, [&](std::size_t task, std::size_t worker) {
-      const std::size_t plane = task / plan_.parts;
+    parallel_for(groups * plan_.parts, [&](std::size_t task, std::size_t worker) {
+      const std::size_t first = task / plan_.parts * plan_.side;
       const std::size_t part = task % plan_.parts;
-      float* c = map_.over_sequence ? kept(plane) : saved_plane(plane);
       for (std::size_t t = plan_.first_block(part); t < plan_.first_block(part + 1); ++t) {
-        key_block(plane, plan_.block(batch_of(plane), t), c, sums(plane, 0), worker);
+        for (std::size_t plane = first; plane < first + plan_.side; ++plane) {
+          float* c = map_.over_sequence ? kept(plane) : saved_plane(plane);
+          key_block(plane, plan_.block(batch_of(plane), t), c, sums(plane, 0), worker);
+        }
       }
     });
   }
 
-  void plain_queries(std::size_t kv_plane, std::size_t part, std::size_t worker) {
-    const FeatureState state = feature_state(plan_.sizes, saved_plane(kv_plane));
-    const FeatureState collect = sums(kv_plane, part);
-    clear(collect, plan_.state);
-    for (std::size_t g = 0; g < plan_.group(); ++g) {
-      for (std::size_t t = plan_.first_query_block(part); t < plan_.first_query_block(part + 1);
-           ++t) {
-        FeatureRange r;
-        r.query = t * kFeatureBlock;
-        r.queries = std::min(kFeatureBlock, in_.q.n - r.query);
-        query_block(kv_plane * plan_.group() + g, r, state, &collect, worker);
+  // dq, R and w of a part of the queries, for the key heads from `first` on.
+  void plain_queries(std::size_t first, std::size_t part, std::size_t worker) {
+    for (std::size_t i = 0; i < plan_.side; ++i) clear(sums(first + i, part), plan_.state);
+    for (std::size_t t = plan_.first_query_block(part); t < plan_.first_query_block(part + 1);
+         ++t) {
+      FeatureRange r;
+      r.query = t * kFeatureBlock;
+      r.queries = std::min(kFeatureBlock, in_.q.n - r.query);
+      for (std::size_t h = 0; h < plan_.side * plan_.group(); ++h) {
+        const std::size_t kv_plane = first + h / plan_.group();
+        const FeatureState collect = sums(kv_plane, part);
+        query_block(first * plan_.group() + h, r, feature_state(plan_.sizes, saved_plane(kv_plane)),
+                    &collect, worker);
       }
     }
   }
