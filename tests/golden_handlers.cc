@@ -88,6 +88,7 @@ constexpr Handler kHandlers[] = {
     {"Reformer LSH attention (shared QK)", &run_reformer},
     {"Reformer LSH self-attention layer", &run_reformer_layer},
     {"BigBird block-sparse attention", &run_bigbird},
+    {"Longformer sliding-window + global attention", &run_longformer},
     {"DeBERTa v1 disentangled attention", &run_deberta_v1},
     {"DeBERTa v2 disentangled attention", &run_deberta_v2},
     {"Transformer-XL relative attention with memory", &run_transformer_xl},

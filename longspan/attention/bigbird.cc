@@ -208,6 +208,27 @@ std::size_t BigBirdAttention::draw(std::size_t head, std::size_t t, std::size_t 
   return wanted;
 }
 
+std::string_view BigBirdAttention::reason(const AttentionShape& s, std::size_t head, std::size_t i,
+                                          std::size_t j) const {
+  const std::size_t length =
+      s.key_lengths.empty() ? s.n : static_cast<std::size_t>(s.key_lengths[0]);
+  const std::size_t position = i + s.n - s.m;
+  if (std::max(position, j) >= length || (s.causal && j > position)) return "";
+  if (std::min(position, j) < config_.etc) return "global";
+  const std::size_t query = (position - config_.etc) / config_.block;
+  const std::size_t key = (j - config_.etc) / config_.block;
+  const std::size_t blocks =
+      divide_up((config_.padded ? s.n : length) - config_.etc, config_.block);
+  const auto is_global = [&](std::size_t t) {
+    return config_.etc == 0 && (t == 0 || (!s.causal && t + 1 == blocks));
+  };
+  if (is_global(query) || is_global(key)) return "global";
+  if ((query > key ? query - key : key - query) <= config_.window / 2) return "window";
+  std::array<std::size_t, kMostRandom> drawn{};
+  const auto others = std::span(drawn).first(draw(head, query, blocks, s.causal, drawn));
+  return std::ranges::find(others, key) != others.end() ? "random" : "";
+}
+
 AttentionCost BigBirdAttention::cost(const AttentionShape& shape) const {
   return sparse_cost(BigBirdPattern(*this, shape));
 }

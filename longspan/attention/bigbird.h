@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "longspan/attention/attention.h"
+#include "longspan/attention/pattern.h"
 
 namespace longspan {
 
@@ -56,7 +57,7 @@ struct RandomBlocks {
   std::size_t rows = 0;  // B − 2
 };
 
-class BigBirdAttention final : public Attention {
+class BigBirdAttention final : public Attention, public FixedPattern {
  public:
   static constexpr std::string_view kName = "bigbird";
   explicit BigBirdAttention(const BigBirdConfig& config = {});
@@ -64,6 +65,8 @@ class BigBirdAttention final : public Attention {
   Abilities abilities() const override;
   void declare(const AttentionSite& site) override { layer_ = site.layer; }
   AttentionCost cost(const AttentionShape& shape) const override;
+  std::string_view reason(const AttentionShape& shape, std::size_t head, std::size_t i,
+                          std::size_t j) const override;
 
   const BigBirdConfig& config() const { return config_; }
   // Instead of drawing.

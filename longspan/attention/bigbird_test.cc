@@ -26,7 +26,11 @@ void check(const BigBirdConfig& config, const AttentionCase& c) {
   const BigBirdReference reference{attention, AttentionProblem(c).shape()};
   testing::check_pattern(attention, c,
                          [&](std::size_t b, std::size_t h, std::size_t i, std::size_t j) {
-                           return reference.sees(b, h, i, j);
+                           const bool sees = reference.sees(b, h, i, j);
+                           if (b == 0) {
+                             EXPECT_EQ(!attention.reason(reference.shape, h, i, j).empty(), sees);
+                           }
+                           return sees;
                          });
 }
 

@@ -110,6 +110,8 @@ SparseHead sparse_head(const BlockPattern& pattern, const SparseInputs& in, std:
   head.q = every(in.q.head(b, h), head.first_query, head.dilation);
   head.k = every(in.k.head(b, kv), phase, head.dilation);
   head.v = every(in.v.head(b, kv), phase, head.dilation);
+  head.all_k = in.k.head(b, kv);
+  head.all_v = in.v.head(b, kv);
   head.scale = in.scale;
   head.relative.bucket = in.relative.bucket;
   if (in.relative.table.n > 0) {
@@ -399,6 +401,8 @@ class Backward {
     if (results_.relative.q.n > 0) g.dqr = results_.relative.q.head(b, h);
     g.dk = every(dk, tile.phase, head.dilation);
     g.dv = every(dv, tile.phase, head.dilation);
+    g.all_dk = dk;
+    g.all_dv = dv;
     if (in_.relative.table.n > 0) g.dtable = table(plane, chunk);
     if (in_.relative.keys.n > 0) g.dkeys = keys(plane, chunk);
     sparse_backward(head, tile.tile, g, room.memory, counts);

@@ -47,7 +47,7 @@ class BlockPattern {
   std::size_t keys(std::size_t b) const {
     return shape_.key_lengths.empty() ? shape_.n : static_cast<std::size_t>(shape_.key_lengths[b]);
   }
-  std::size_t queries(std::size_t b) const {
+  virtual std::size_t queries(std::size_t b) const {
     const std::size_t padding = shape_.n - keys(b);
     return padding < shape_.m ? shape_.m - padding : 0;
   }

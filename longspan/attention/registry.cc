@@ -12,6 +12,7 @@
 #include "longspan/attention/linear_attention.h"
 #include "longspan/attention/linformer.h"
 #include "longspan/attention/local.h"
+#include "longspan/attention/longformer.h"
 #include "longspan/attention/memory_attention.h"
 #include "longspan/attention/memory_compressed.h"
 #include "longspan/attention/performer.h"
@@ -62,6 +63,9 @@ constexpr std::array kMechanisms = {
     Mechanism{BigBirdAttention::kName, "fixed pattern", "O(n)",
               "exact over global, window and random blocks",
               &make<BigBirdAttention, BigBirdConfig>},
+    Mechanism{LongformerAttention::kName, "fixed pattern", "O(n·w)",
+              "a sliding window and global tokens with projections of their own",
+              &make<LongformerAttention, LongformerConfig>},
     Mechanism{DebertaAttention::kName, "content + position", "O(n²)",
               "content and distance apart: c→c, c→p, p→c, by tiles",
               &make<DebertaAttention, DebertaConfig>},

@@ -12,6 +12,7 @@
 #pragma once
 
 #include "longspan/attention/attention.h"
+#include "longspan/attention/pattern.h"
 
 namespace longspan {
 
@@ -29,13 +30,15 @@ struct WindowConfig {
   }
 };
 
-class WindowAttention final : public Attention {
+class WindowAttention final : public Attention, public FixedPattern {
  public:
   static constexpr std::string_view kName = "window";
   explicit WindowAttention(const WindowConfig& config = {});
   std::string_view name() const override { return kName; }
   Abilities abilities() const override;
   AttentionCost cost(const AttentionShape& shape) const override;
+  std::string_view reason(const AttentionShape& shape, std::size_t head, std::size_t i,
+                          std::size_t j) const override;
   const WindowConfig& config() const { return config_; }
 
  private:

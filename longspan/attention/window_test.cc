@@ -20,9 +20,14 @@ void check(const WindowConfig& config, const AttentionCase& c) {
   SCOPED_TRACE(fmt::format("window {} dilation {}", config.window, config.dilation));
   const AttentionShape shape = AttentionProblem(c).shape();
   const WindowReference reference{config, shape};
-  testing::check_pattern(WindowAttention(config), c,
-                         [&](std::size_t b, std::size_t /*h*/, std::size_t i, std::size_t j) {
-                           return reference.sees(b, i, j);
+  const WindowAttention attention(config);
+  testing::check_pattern(attention, c,
+                         [&](std::size_t b, std::size_t h, std::size_t i, std::size_t j) {
+                           const bool sees = reference.sees(b, i, j);
+                           if (b == 0) {
+                             EXPECT_EQ(!attention.reason(shape, h, i, j).empty(), sees);
+                           }
+                           return sees;
                          });
 }
 

@@ -111,8 +111,8 @@ inline TileKeys tile_keys(const SparseHead& head, const KeyRange& keys, float* k
                           float* v_copy) {
   if (keys.kind == KeyRange::Kind::kGathered) {
     const std::uint32_t* index = head.gathered + keys.begin;
-    return {gather_dense(head.k, index, keys.size(), k_copy),
-            gather_dense(head.v, index, keys.size(), v_copy)};
+    return {gather_dense(head.all_k, index, keys.size(), k_copy),
+            gather_dense(head.all_v, index, keys.size(), v_copy)};
   }
   return {dense_rows(head.k, keys.begin, keys.size(), k_copy),
           dense_rows(head.v, keys.begin, keys.size(), v_copy)};
@@ -208,8 +208,8 @@ HWY_INLINE void for_each_sparse_dropout(const SparseHead& head, const SparseTile
     for (std::size_t j = rows.begin; j < rows.end; ++j) {
       const std::size_t row = t.keys.begin + j;
       const std::uint32_t key =
-          head.first_key +
-          head.dilation * (gathered ? head.gathered[row] : static_cast<std::uint32_t>(row));
+          gathered ? head.gathered[row]
+                   : head.first_key + head.dilation * static_cast<std::uint32_t>(row);
       if (key / 4 != drawn) {
         drawn = key / 4;
         c0 = query;

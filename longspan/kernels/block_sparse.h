@@ -63,7 +63,10 @@ struct SparseHead {
   std::ptrdiff_t offset = 0;  // the position of query 0 among the keys
   std::size_t before = 0;
   std::size_t after = 0;
+  // The keys that gathered ranges name, as rows of all_k and all_v (k and v themselves unless they
+  // are dilated).
   const std::uint32_t* gathered = nullptr;
+  ConstMatrix all_k, all_v;
   RelativeTerms relative;
   Dropout dropout;
   std::uint32_t plane = 0;
@@ -129,6 +132,7 @@ struct SparseGradient {
   Matrix dq;                     // [m, d], set: through q and through qr
   Matrix dqr;                    // [m, d], set: the part through qr; may be empty
   Matrix dk, dv;                 // [n, d], [n, e], added to
+  Matrix all_dk, all_dv;         // of all_k and all_v, added to
   Matrix dtable;                 // [buckets, d], added to
   Matrix dkeys;                  // [n, buckets], added to: s·dS, the gradient of K·Uᵀ
 };

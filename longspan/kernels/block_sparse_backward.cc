@@ -215,8 +215,8 @@ void backward_sparse_tile(const SparseHead& head, const SparseTile& t, const Key
     std::fill_n(sums.dv, t.keys.size() * sums.dv_stride, 0.0F);
     add_key_gradients(head, t, x, sums);
     const std::uint32_t* index = head.gathered + t.keys.begin;
-    scatter_rows(sums.dk, sums.dk_stride, index, t.keys.size(), gradient.dk);
-    scatter_rows(sums.dv, sums.dv_stride, index, t.keys.size(), gradient.dv);
+    scatter_rows(sums.dk, sums.dk_stride, index, t.keys.size(), gradient.all_dk);
+    scatter_rows(sums.dv, sums.dv_stride, index, t.keys.size(), gradient.all_dv);
   } else {
     add_key_gradients(head, t, x,
                       {gradient.dk.row_data(t.keys.begin), gradient.dk.stride,
