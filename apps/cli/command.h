@@ -22,6 +22,7 @@ void add_generate(CLI::App& app, const Common& common);
 void add_calibrate(CLI::App& app, const Common& common);
 void add_plan(CLI::App& app, const Common& common);
 void add_cost(CLI::App& app, const Common& common);
+void add_pattern(CLI::App& app, const Common& common);
 void add_version(CLI::App& app, const Common& common);
 
 // Numbers are checked here, because a negative count would wrap around on its way into an unsigned

@@ -66,6 +66,7 @@ int run(int argc, char** argv) {
   add_plan(app, common);
   add_calibrate(app, common);
   add_cost(app, common);
+  add_pattern(app, common);
   add_version(app, common);
   for (CLI::App* command : app.get_subcommands({})) command->fallthrough();
   try {

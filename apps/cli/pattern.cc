@@ -1,0 +1,173 @@
+// longspan pattern: which keys each query sees, and why.
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "command.h"
+#include "longspan/attention/pattern.h"
+#include "longspan/attention/registry.h"
+#include "longspan/base/error.h"
+#include "longspan/io/atomic_file.h"
+#include "picture.h"
+
+namespace longspan::cli {
+
+namespace {
+
+struct Options {
+  std::string attention;
+  std::size_t length = 64;
+  std::size_t heads = 4;
+  std::size_t head = 0;
+  bool causal = false;
+  std::string out;
+};
+
+constexpr std::size_t kHeadWidth = 64;
+constexpr std::size_t kWidestTerminal = 256;
+
+// The weights that a mechanism gives to the values, read off from values that are 0 and 1: as many
+// keys at a time as a value is wide. Rows that do not read the values stay empty.
+std::vector<bool> probe(Attention& attention, const Options& o, const AttentionShape& shape) {
+  const std::size_t width = o.heads * kHeadWidth;
+  Parameters parameters;
+  Parameter& projections =
+      parameters.declare("qkv.weight", 3 * width, width, Initializer::normal(0.1F));
+  attention.declare({.parameters = parameters,
+                     .d_model = width,
+                     .heads = o.heads,
+                     .kv_heads = o.heads,
+                     .d_head = kHeadWidth,
+                     .max_length = o.length,
+                     .projections = &projections});
+  parameters.allocate();
+  parameters.initialize(1);
+  attention.check(shape);
+  std::vector<float> q(o.length * width), k(q), v(q), x(q), y(q);
+  for (std::size_t i = 0; i < q.size(); ++i) {
+    q[i] = random_normal(2, i);
+    k[i] = random_normal(3, i);
+    x[i] = random_normal(4, i);
+  }
+  const auto heads = [&](std::vector<float>& data) {
+    return Heads::from_columns(Matrix(data.data(), o.length, width), 1, o.heads);
+  };
+  const Needs needs = attention.needs();
+  AttentionInputs in;
+  in.q = heads(q);
+  in.k = needs.shared_qk ? in.q : heads(k);
+  in.v = heads(v);
+  in.mask.causal = o.causal;
+  if (needs.input) in.x = ConstMatrix(x.data(), o.length, width);
+  Arena arena(attention.cost(shape).forward_scratch);
+  std::vector<bool> seen(o.length * o.length, false);
+  for (std::size_t first = 0; first < o.length; first += kHeadWidth) {
+    const std::size_t count = std::min(kHeadWidth, o.length - first);
+    std::ranges::fill(v, 0.0F);
+    const Matrix values = heads(v).head(0, o.head);
+    for (std::size_t j = 0; j < count; ++j) values.row(first + j)[j] = 1.0F;
+    attention.forward(in, heads(y), {}, arena);
+    for (std::size_t i = 0; i < o.length; ++i) {
+      const auto row = heads(y).head(0, o.head).row(i);
+      for (std::size_t j = 0; j < count; ++j) seen[i * o.length + first + j] = row[j] != 0.0F;
+    }
+  }
+  return seen;
+}
+
+// What a class of the survey calls the keys that its mechanisms choose from the data.
+std::string_view reason_of(std::string_view kind) {
+  if (kind == "learnable pattern") return "chosen";
+  if (kind == "fixed pattern") return "window";
+  return kind == "low rank" || kind == "kernel" ? "approximated" : "full";
+}
+
+Picture draw(const Options& o) {
+  const std::unique_ptr<Attention> attention = make_attention(o.attention);
+  AttentionShape shape;
+  shape.heads = shape.kv_heads = o.heads;
+  shape.m = shape.n = o.length;
+  shape.d = shape.e = kHeadWidth;
+  shape.causal = o.causal;
+  Picture picture(o.length);
+  const auto* fixed = dynamic_cast<const FixedPattern*>(attention.get());
+  const std::vector<bool> seen = probe(*attention, o, shape);
+  const auto known = mechanisms();
+  const auto entry = std::ranges::find(known, attention->name(), &Mechanism::name);
+  const std::string_view other = reason_of(entry == known.end() ? "" : entry->kind);
+  for (std::size_t i = 0; i < o.length; ++i) {
+    for (std::size_t j = 0; j < o.length; ++j) {
+      if (fixed != nullptr) {
+        picture.set(i, j, fixed->reason(shape, o.head, i, j));
+      } else if (seen[i * o.length + j]) {
+        picture.set(i, j, other);
+      }
+    }
+  }
+  return picture;
+}
+
+nlohmann::json as_json(const Options& o, const Picture& picture) {
+  nlohmann::json json = {{"attention", o.attention},
+                         {"length", o.length},
+                         {"head", o.head},
+                         {"causal", o.causal},
+                         {"rows", nlohmann::json::array()}};
+  for (std::size_t i = 0; i < o.length; ++i) {
+    nlohmann::json row = nlohmann::json::array();
+    for (const Picture::Run& run : picture.runs(i)) {
+      row.push_back({{"begin", run.begin}, {"end", run.end}, {"reason", run.reason}});
+    }
+    json["rows"].push_back(row);
+  }
+  for (const auto& [reason, pairs] : picture.counts()) json["pairs"][reason] = pairs;
+  return json;
+}
+
+void save(const Options& o, const Picture& picture) {
+  const std::string extension = std::filesystem::path(o.out).extension().string();
+  require(extension == ".svg" || extension == ".png",
+          "[pattern] --out is '{}'; need a name that ends in .svg or .png", o.out);
+  AtomicFile file("pattern", o.out);
+  file.write(extension == ".svg" ? picture.svg(o.attention) : picture.png());
+  file.commit();
+}
+
+void run(const Options& o, const Common& common) {
+  require(o.length > 0, "[pattern] a length of 0; need at least 1");
+  require(o.head < o.heads, "[pattern] head {} of {}; need one from 0 to {}", o.head, o.heads,
+          o.heads - 1);
+  const Picture picture = draw(o);
+  if (!o.out.empty()) save(o, picture);
+  if (common.json) {
+    fmt::print("{}\n", as_json(o, picture).dump());
+  } else if (o.length <= kWidestTerminal) {
+    fmt::print("{}", picture.text(isatty(STDOUT_FILENO) != 0));
+  } else {
+    require(!o.out.empty(), "[pattern] {} tokens do not fit a terminal; need --out or at most {}",
+            o.length, kWidestTerminal);
+  }
+}
+
+}  // namespace
+
+void add_pattern(CLI::App& app, const Common& common) {
+  CLI::App* command = app.add_subcommand("pattern", "Which keys each query attends to, and why");
+  const auto o = std::make_shared<Options>();
+  command->add_option("attention", o->attention, "KIND[:key=value,…], as longspan list names it")
+      ->required();
+  add_number(*command, "--length", o->length, "Tokens");
+  add_number(*command, "--heads", o->heads, "Heads");
+  add_number(*command, "--head", o->head, "The head to show");
+  command->add_flag("--causal", o->causal, "With a causal mask");
+  add_text(*command, "--out", o->out, "Also write the picture: file.svg or file.png");
+  command->callback([o, &common] { run(*o, common); });
+}
+
+}  // namespace longspan::cli
