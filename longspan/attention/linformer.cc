@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "longspan/attention/linformer_scores.h"
 #include "longspan/base/cost.h"
 #include "longspan/base/error.h"
 #include "longspan/base/parallel.h"
@@ -125,7 +126,12 @@ Work LinformerAttention::projection_work(const AttentionShape& s) const {
   return work;
 }
 
+bool LinformerAttention::scores_first(const AttentionShape& s) const {
+  return projection_ == Projection::kLearned && scores_come_first(s, config_.k);
+}
+
 AttentionCost LinformerAttention::cost(const AttentionShape& s) const {
+  if (scores_first(s)) return scores_first_cost(s, config_.k);
   thread_local std::vector<std::int32_t> lengths;
   if (lengths.size() < s.batch) lengths.resize(s.batch);
   const std::size_t bars = Slots<float>::floats(s, slots(s.n));
@@ -314,6 +320,10 @@ class LinformerAttention::Pass {
 
 namespace {
 
+LinformerTables tables_of(const Parameter& e, const Parameter& f, const LinformerConfig& config) {
+  return {e.matrix(), f.matrix(), config.k, config.sharing == "none"};
+}
+
 AttentionInputs slot_inputs(const AttentionInputs& in, ConstHeads k, ConstHeads v,
                             const AttentionShape& shape) {
   AttentionInputs slots = in;
@@ -329,6 +339,9 @@ void LinformerAttention::run_forward(const AttentionInputs& in, Heads y, std::sp
                                      Arena& arena) const {
   const AttentionShape s = shape_of(in);
   check_more(s);
+  if (scores_first(s)) {
+    return scores_first_forward(tables_of(*e_, *f_, config_), in, y, saved, arena);
+  }
   const std::size_t floats = Slots<float>::floats(s, slots(s.n));
   const auto memory = arena.take(floats);
   const AttentionShape t = slot_shape(s, arena.take<std::int32_t>(s.batch));
@@ -344,6 +357,9 @@ void LinformerAttention::run_backward(const AttentionInputs& in, ConstHeads y, C
                                       std::span<const float> saved, const AttentionGradients& grad,
                                       std::span<float> signals, Arena& arena) const {
   const AttentionShape s = shape_of(in);
+  if (scores_first(s)) {
+    return scores_first_backward(tables_of(*e_, *f_, config_), in, dy, saved, grad, signals, arena);
+  }
   const std::size_t floats = Slots<float>::floats(s, slots(s.n));
   const AttentionShape t = slot_shape(s, arena.take<std::int32_t>(s.batch));
   const Slots<const float> bars(saved.data(), s, slots(s.n));
@@ -358,6 +374,10 @@ void LinformerAttention::run_accumulate(const AttentionInputs& in, std::span<con
                                         std::span<const float> signals) const {
   if (projection_ == Projection::kPool) return;
   const AttentionShape s = shape_of(in);
+  if (scores_first(s)) {
+    return scores_first_accumulate(in, config_.k, config_.sharing == "none", signals,
+                                   e_->gradient_matrix(), f_->gradient_matrix());
+  }
   Pass(*this, in).accumulate(Slots<const float>(signals.data(), s, slots(s.n)));
   Meter::report(projection_work(s));
 }

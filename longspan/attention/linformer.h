@@ -22,9 +22,8 @@
 //   backward  MACCs  flash; the same again for dk and dv
 //   update    MACCs  the same again for dE and dF
 //
-// K̄ is computed before the scores (n·k·d twice) unless n < 2k·d/(d + k), where q·Kᵀ first would be
-// cheaper: such sequences are shorter than the k they are projected to, and flash itself is
-// cheaper.
+// Sequences so short that q·Kᵀ before the projection takes fewer MACCs, n < 2k·d/(d + k) for n = m
+// and d = e, are computed in that order (linformer_scores.h).
 #pragma once
 
 #include "longspan/attention/attention.h"
@@ -72,6 +71,7 @@ class LinformerAttention final : public Attention {
                       std::span<const float> signals) const override;
   // Tokens per slot of a convolution or pool.
   std::size_t window() const { return (max_length_ + config_.k - 1) / config_.k; }
+  bool scores_first(const AttentionShape& shape) const;
   AttentionShape slot_shape(const AttentionShape& shape, std::span<std::int32_t> lengths) const;
   Work projection_work(const AttentionShape& shape) const;
 
