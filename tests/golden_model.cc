@@ -1,6 +1,7 @@
 #include "tests/golden_model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "longspan/attention/bigbird.h"
@@ -63,51 +64,115 @@ void take_draws(const Case& golden, Model& model) {
   }
 }
 
-void run_with(const std::string& mechanism, const Case& golden, Comparison& comparison) {
-  const nlohmann::json& hf = golden.sidecar().at("hf_config");
-  ModelConfig config = config_from_hugging_face(hf);
-  if (!mechanism.empty()) config.attention = mechanism;
-  const std::vector<WeightPlacement> places = placements(hf);
-  Model model(config);
-  model.allocate(0);
-  load_weights(model, golden.weights(), places);
-  take_draws(golden, model);
+// A model with the reference's weights, and its batch.
+struct Loaded {
+  Loaded(const Case& golden, const std::string& mechanism)
+      : hf(golden.sidecar().at("hf_config")),
+        places(placements(hf)),
+        model(config_of(hf, mechanism)),
+        tokens(golden.integers("input_ids")),
+        types(golden.integers("token_type_ids")),
+        globals(globals_of(golden)) {
+    model.allocate(0);
+    load_weights(model, golden.weights(), places);
+    take_draws(golden, model);
+    const Shape shape = golden.file().at("input_ids").shape;
+    require(shape.size() == 2, "[golden] input_ids is {}; need [batch, n]", to_string(shape));
+    lengths = lengths_of(golden.integers("attention_mask"), shape[0], shape[1]);
+    targets = targets_of(golden.integers("labels"), model.config().family == "decoder", shape[1]);
+    batch.batch = shape[0];
+    batch.length = shape[1];
+    batch.tokens = tokens;
+    batch.targets = targets;
+    batch.lengths = lengths;
+    batch.token_types = types;
+    batch.globals = globals;
+  }
 
-  const Shape shape = golden.file().at("input_ids").shape;
-  require(shape.size() == 2, "[golden] input_ids is {}; need [batch, n]", to_string(shape));
-  const std::vector<std::int32_t> tokens = golden.integers("input_ids");
-  const std::vector<std::int32_t> types = golden.integers("token_type_ids");
-  const std::vector<std::int32_t> lengths =
-      lengths_of(golden.integers("attention_mask"), shape[0], shape[1]);
-  const std::vector<std::int32_t> targets =
-      targets_of(golden.integers("labels"), config.family == "decoder", shape[1]);
+  static ModelConfig config_of(const nlohmann::json& hf, const std::string& mechanism) {
+    ModelConfig config = config_from_hugging_face(hf);
+    if (!mechanism.empty()) config.attention = mechanism;
+    return config;
+  }
+
+  const nlohmann::json& hf;
+  std::vector<WeightPlacement> places;
+  Model model;
+  std::vector<std::int32_t> tokens;
+  std::vector<std::int32_t> types;
+  std::vector<std::int32_t> lengths;
+  std::vector<std::int32_t> targets;
+  std::vector<std::uint8_t> globals;
   Batch batch;
-  batch.batch = shape[0];
-  batch.length = shape[1];
-  batch.tokens = tokens;
-  batch.targets = targets;
-  batch.lengths = lengths;
-  batch.token_types = types;
-  const std::vector<std::uint8_t> globals = globals_of(golden);
-  batch.globals = globals;
+};
 
-  const ConstMatrix logits = model.logits(batch);
-  comparison.output("logits64", {logits.data, logits.size()});
+void train(Loaded& loaded, Comparison& comparison) {
   // The reference's loss is the mean over the targets that count.
-  const float scale = 1.0F / static_cast<float>(count_targets(targets));
-  const CrossEntropy result = model.forward(batch, 0, scale);
+  const float scale = 1.0F / static_cast<float>(count_targets(loaded.targets));
+  const CrossEntropy result = loaded.model.forward(loaded.batch, 0, scale);
   const auto loss = static_cast<float>(result.loss / static_cast<double>(result.counted));
   comparison.output("loss64", {&loss, 1});
-  model.backward(batch, scale);
+  loaded.model.backward(loaded.batch, scale);
   std::set<std::string> sources;
-  for (const WeightPlacement& place : places) {
+  for (const WeightPlacement& place : loaded.places) {
     if (place.second_name || place.source.empty()) continue;
     if (!sources.insert(place.source).second) continue;
-    comparison.gradient("grad." + place.source, source_gradient(model, places, place.source));
+    comparison.gradient("grad." + place.source,
+                        source_gradient(loaded.model, loaded.places, place.source));
   }
 }
 
+void run_with(const std::string& mechanism, const Case& golden, Comparison& comparison) {
+  Loaded loaded(golden, mechanism);
+  const ConstMatrix logits = loaded.model.logits(loaded.batch);
+  comparison.output("logits64", {logits.data, logits.size()});
+  train(loaded, comparison);
+}
+
+// The memories that the reference had, [length, batch, width] for each layer.
+std::vector<History> memories_of(const Case& golden, const Model& model) {
+  const Shape shape = golden.file().at("mems.0").shape;
+  std::vector<History> histories = model.make_histories(shape.at(1), shape.at(0));
+  for (std::size_t layer = 0; layer < histories.size(); ++layer) {
+    const std::vector<float> theirs = golden.file().floats("mems." + std::to_string(layer));
+    std::vector<float> ours;
+    for (std::size_t b = 0; b < shape[1]; ++b) {
+      for (std::size_t i = 0; i < shape[0]; ++i) {
+        const auto row =
+            theirs.begin() + static_cast<std::ptrdiff_t>((i * shape[1] + b) * shape[2]);
+        ours.insert(ours.end(), row, row + static_cast<std::ptrdiff_t>(shape[2]));
+      }
+    }
+    histories[layer].record(ConstMatrix(ours.data(), shape[0] * shape[1], shape[2]));
+    histories[layer].advance();
+  }
+  return histories;
+}
+
+// −log p of the next token, for all but the last of each sequence.
+std::vector<float> token_losses(ConstMatrix logits, std::span<const std::int32_t> targets) {
+  std::vector<float> losses;
+  for (std::size_t i = 0; i < logits.rows; ++i) {
+    if (targets[i] == kIgnoredTarget) continue;
+    double sum = 0.0;
+    for (const float x : logits.row(i)) sum += std::exp(static_cast<double>(x));
+    losses.push_back(
+        static_cast<float>(std::log(sum) - logits.row(i)[static_cast<std::size_t>(targets[i])]));
+  }
+  return losses;
+}
+
 }  // namespace
+
+void run_segment_model(const Case& golden, Comparison& comparison) {
+  comparison.begin("own mechanism");
+  Loaded loaded(golden, "");
+  std::vector<History> histories = memories_of(golden, loaded.model);
+  loaded.batch.histories = histories;
+  comparison.output("logits64", token_losses(loaded.model.logits(loaded.batch), loaded.targets));
+  train(loaded, comparison);
+  comparison.finish();
+}
 
 void run_model(const Case& golden, Comparison& comparison) {
   for (const std::string mechanism : {"full", "flash"}) {

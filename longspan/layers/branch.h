@@ -14,6 +14,7 @@
 #include "longspan/base/cost.h"
 #include "longspan/base/random.h"
 #include "longspan/base/view.h"
+#include "longspan/layers/history.h"
 
 namespace longspan {
 
@@ -41,8 +42,11 @@ struct Pass {
   bool typed = false;                     // token types are given
   // Tokens that see and are seen by all, [batch·length]; empty = the mechanism's own choice.
   std::span<const std::uint8_t> globals;
-  // Self-attention with a memory of earlier tokens: its inputs of then, [batch·history, d].
-  ConstMatrix history;
+  // Self-attention with a memory of earlier segments: that of each layer, of the layer itself, and
+  // how many tokens of each sequence it holds.
+  std::span<History> histories;
+  History* history = nullptr;
+  std::size_t history_length = 0;
   // Cross-attention reads these: [batch·memory_length, d].
   ConstMatrix memory;
   Matrix memory_gradient;  // receives +=

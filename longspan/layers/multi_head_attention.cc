@@ -79,7 +79,7 @@ AttentionShape MultiHeadAttention::shape(const Pass& pass) const {
           .causal = config_.causal,
           .key_lengths = config_.cross ? pass.memory_lengths : pass.lengths,
           .dropout = pass.training && config_.dropout > 0.0F,
-          .history_length = needs_.history ? pass.history.rows / pass.batch : 0,
+          .history_length = needs_.history ? pass.history_length : 0,
           .globals = pass.globals};
 }
 
@@ -190,7 +190,7 @@ AttentionInputs MultiHeadAttention::inputs(const Pass& pass, const Tensors& t,
   in.k = t.k;
   in.v = t.v;
   if (needs_.input) in.x = x;
-  if (needs_.history) in.history = pass.history;
+  if (needs_.history && pass.history != nullptr) in.history = pass.history->rows();
   in.mask.causal = config_.causal;
   in.mask.globals = pass.globals;
   in.mask.key_lengths = config_.cross ? pass.memory_lengths : pass.lengths;
@@ -212,6 +212,7 @@ void MultiHeadAttention::forward(const Pass& pass, ConstMatrix x, Matrix y,
     kept.adapted_in = take_adapted(pass, arena);
     kept.adapted_out = take_adapted(pass, arena);
   }
+  if (needs_.history && pass.history != nullptr) pass.history->record(x);
   project(pass, x, kept.projected, kept.memory_projected);
   if (in_adapter_) in_adapter_->forward(x, kept.adapted_in, kept.projected);
   attend(pass, x, kept, arena);

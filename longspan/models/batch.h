@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <span>
 
+#include "longspan/layers/history.h"
+
 namespace longspan {
 
 struct Batch {
@@ -18,6 +20,8 @@ struct Batch {
   // Of the encoder's tokens, 1 for those that see and are seen by all; empty: the mechanism's
   // choice.
   std::span<const std::uint8_t> globals;
+  // What the layers of the (only or decoder's) stack remember of earlier segments; empty: nothing.
+  std::span<History> histories;
   // Encoder–decoder: the encoder's side; `tokens` is then the decoder's.
   std::size_t source_length = 0;
   std::span<const std::int32_t> source;

@@ -173,6 +173,11 @@ void Model::check_shape(const Batch& batch) const {
     }
   };
   check_lengths(batch.lengths, batch.length);
+  const std::size_t layers = (decoder_ ? *decoder_ : *encoder_).self_attentions();
+  require(batch.histories.empty() ||
+              (batch.histories.size() == layers && batch.histories.front().batch() == batch.batch),
+          "[model] memories of {} layers; need {}, each of {} sequences", batch.histories.size(),
+          layers, batch.batch);
   if (has_encoder() && has_decoder()) {
     require(batch.source_length > 0 && batch.source_length <= config_.max_length,
             "[model] {} source tokens; need 1 to {}", batch.source_length, config_.max_length);
@@ -196,6 +201,17 @@ void Model::check_batch(const Batch& batch, bool needs_targets) const {
   }
 }
 
+std::vector<History> Model::make_histories(std::size_t batch, std::size_t capacity) const {
+  const std::size_t layers = (decoder_ ? *decoder_ : *encoder_).self_attentions();
+  return {layers, History(batch, capacity, config_.d_model)};
+}
+
+void Model::remember(const Batch& batch, Pass& pass) {
+  if (batch.histories.empty()) return;
+  pass.histories = batch.histories;
+  pass.history_length = batch.histories.front().length();
+}
+
 Pass Model::encoder_pass(const Batch& batch, RandomKey key, bool training) const {
   Pass pass;
   const bool source = has_decoder();
@@ -203,6 +219,7 @@ Pass Model::encoder_pass(const Batch& batch, RandomKey key, bool training) const
   pass.length = source ? batch.source_length : batch.length;
   pass.lengths = source ? batch.source_lengths : batch.lengths;
   pass.globals = batch.globals;
+  if (!source) remember(batch, pass);
   pass.typed = !source && !batch.token_types.empty();
   pass.training = training;
   pass.key = derive(key, "encoder");
@@ -217,6 +234,7 @@ Pass Model::decoder_pass(const Batch& batch, RandomKey key, bool training) const
   pass.typed = !batch.token_types.empty();
   pass.training = training;
   pass.key = derive(key, "decoder");
+  remember(batch, pass);
   if (has_encoder()) {
     pass.memory_length = batch.source_length;
     pass.memory_lengths = batch.source_lengths;

@@ -73,6 +73,10 @@ class Model {
   CrossEntropy forward(const Batch& batch, RandomKey key, float scale);
   void backward(const Batch& batch, float scale);
 
+  // Memories of earlier segments, one for each layer, for Batch::histories; advance() each after
+  // the segment is done with.
+  std::vector<History> make_histories(std::size_t batch, std::size_t capacity) const;
+
   // Inference. The view is valid until the next call.
   ConstMatrix logits(const Batch& batch);
   CrossEntropy evaluate(const Batch& batch);
@@ -106,6 +110,7 @@ class Model {
   Pass encoder_pass(const Batch& batch, RandomKey key, bool training) const;
   Pass decoder_pass(const Batch& batch, RandomKey key, bool training) const;
   Pass output_pass(const Batch& batch) const;
+  static void remember(const Batch& batch, Pass& pass);
   TokenInput encoder_tokens(const Batch& batch) const;
   TokenInput decoder_tokens(const Batch& batch) const;
   // Makes sure that a step of this batch has its memory.

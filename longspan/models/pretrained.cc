@@ -109,6 +109,14 @@ Shape squeezed(const Shape& shape) {
   return rest;
 }
 
+// A vector may be stored by heads.
+bool fits(const Shape& shape, const Part& part, bool vector) {
+  if (squeezed(shape) == squeezed(part.source)) return true;
+  const std::size_t elements =
+      std::accumulate(shape.begin(), shape.end(), std::size_t{1}, std::multiplies<>());
+  return vector && elements == part.source_size();
+}
+
 bool same_bits(std::span<const float> a, std::span<const float> b) {
   return std::ranges::equal(a, b, [](float x, float y) {
     return std::bit_cast<std::uint32_t>(x) == std::bit_cast<std::uint32_t>(y);
@@ -130,7 +138,7 @@ void check_weights(Model& model, const SafetensorsFile& file,
     require(!name.empty(), "[pretrained] {} has no tensor '{}' for '{}'", file.path().string(),
             place.source, place.parameter);
     const Shape& shape = file.at(name).shape;
-    require(squeezed(shape) == squeezed(part.source),
+    require(fits(shape, part, p.is_vector),
             "[pretrained] {}: tensor '{}' is {}; the config needs {}", file.path().string(), name,
             to_string(shape), to_string(part.source));
   }

@@ -291,6 +291,37 @@ ModelConfig deberta_v2_config(const Fields& f) {
   return c;
 }
 
+ModelConfig transfo_xl_config(const Fields& f) {
+  constexpr std::size_t kLongest = std::size_t{1} << 16U;  // its positions have no end
+  ModelConfig c;
+  c.family = "decoder";
+  c.wiring = "post";
+  c.layers = f.layers("n_layer");
+  c.d_model = f.size("d_model");
+  c.heads = f.size("n_head");
+  c.d_ff = f.size("d_inner");
+  c.vocab = f.size("vocab_size");
+  c.max_length = kLongest;
+  c.activation = "relu";
+  c.positions = "none";
+  c.attention = "transformer-xl";
+  c.attention_bias = false;
+  c.embedding_scale = true;
+  c.norm_epsilon = f.number("layer_norm_epsilon", 1e-5);
+  c.dropout = f.number("dropout", 0.1);
+  c.init_deviation = f.number("init_std", 0.02);
+  c.tied = f.flag("tie_word_embeddings", true);
+  c.head_bias = true;
+  f.refuse(f.has("cutoffs") && !f.at("cutoffs").empty(), "an adaptive softmax");
+  f.refuse(f.size("d_embed", c.d_model) != c.d_model, "an embedding of another width");
+  f.refuse(c.heads > 0 && f.size("d_head", c.d_model / c.heads) * c.heads != c.d_model,
+           "heads of another width");
+  f.refuse(f.flag("pre_lnorm", false), "a norm before the memory's projection");
+  f.refuse(f.flag("same_length", false), "the same number of keys for every query");
+  f.refuse(f.size("attn_type", 0) != 0, "another kind of relative positions");
+  return c;
+}
+
 ModelConfig distilbert_config(const Fields& f) {
   ModelConfig c = post_norm_encoder();
   c.layers = f.layers("n_layers");
@@ -428,7 +459,7 @@ struct Architecture {
 };
 
 // The first of a model_type is what a config without `architectures` means.
-constexpr std::array<Architecture, 16> kArchitectures = {{
+constexpr std::array<Architecture, 17> kArchitectures = {{
     {"bert", "BertForMaskedLM", &bert_config, &masked_head},
     {"bert", "BertForSequenceClassification", &bert_config, &bert_classifier},
     {"distilbert", "DistilBertForMaskedLM", &distilbert_config, &masked_head},
@@ -443,6 +474,7 @@ constexpr std::array<Architecture, 16> kArchitectures = {{
     {"deberta", "DebertaForMaskedLM", &deberta_config, &masked_head},
     {"deberta-v2", "DebertaV2ForMaskedLM", &deberta_v2_config, &masked_head},
     {"deberta-v2", "DebertaV2ForTokenClassification", &deberta_v2_config, &tagger_head},
+    {"transfo-xl", "TransfoXLLMHeadModel", &transfo_xl_config, &causal_head},
     {"gpt2", "GPT2LMHeadModel", &gpt2_config, &causal_head},
     {"llama", "LlamaForCausalLM", &llama_config, &causal_head},
     {"llama2c", "Transformer", &llama2c_config, &causal_head},

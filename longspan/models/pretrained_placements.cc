@@ -192,6 +192,24 @@ void place_deberta_v2(Placer& p) {
   }
 }
 
+void place_transfo_xl(Placer& p) {
+  p.whole("transformer.word_emb.emb_layers.0.weight", "embedding.tokens");
+  for (std::size_t i = 0; i < p.config().layers; ++i) {
+    const std::string from = "transformer.layers." + std::to_string(i);
+    const std::string attention = from + ".dec_attn";
+    const std::string to = p.layer(i);
+    p.whole(attention + ".qkv_net.weight", to + ".attention.qkv.weight");
+    p.whole(attention + ".r_net.weight", to + ".attention.relative.weight");
+    p.whole(attention + ".r_w_bias", to + ".attention.relative.u");
+    p.whole(attention + ".r_r_bias", to + ".attention.relative.v");
+    p.attention_out(attention + ".o_net", to + ".attention");
+    p.norm(attention + ".layer_norm", to + ".attention_norm");
+    p.linear(from + ".pos_ff.CoreNet.0", to + ".feed_forward.in");
+    p.linear(from + ".pos_ff.CoreNet.3", to + ".feed_forward.out");
+    p.norm(from + ".pos_ff.layer_norm", to + ".feed_forward_norm");
+  }
+}
+
 void place_reformer(Placer& p) {
   p.whole("reformer.embeddings.word_embeddings.weight", "embedding.tokens");
   if (p.config().positions == "axial") {
@@ -334,6 +352,11 @@ void place_reformer_head(Placer& p) {
   p.second_name("lm_head.decoder.bias", "head.output.bias");
 }
 
+void place_transfo_xl_head(Placer& p) {
+  p.output_weight("crit.out_layers.0.weight");
+  p.whole("crit.out_layers.0.bias", "head.output.bias");
+}
+
 void place_causal_head(Placer& p) { p.output_weight("lm_head.weight"); }
 
 void place_llama2c_head(Placer& p) { p.output_weight("output.weight"); }
@@ -344,7 +367,7 @@ struct Naming {
   void (*head)(Placer& p);
 };
 
-constexpr std::array<Naming, 16> kNamings = {{
+constexpr std::array<Naming, 17> kNamings = {{
     {"BertForMaskedLM", &place_bert, &place_masked_head},
     {"BertForSequenceClassification", &place_bert, &place_bert_classifier},
     {"DistilBertForMaskedLM", &place_distilbert, &place_distilbert_masked_head},
@@ -358,6 +381,7 @@ constexpr std::array<Naming, 16> kNamings = {{
     {"DebertaForMaskedLM", &place_deberta, &place_masked_head},
     {"DebertaV2ForMaskedLM", &place_deberta_v2, &place_masked_head},
     {"DebertaV2ForTokenClassification", &place_deberta_v2, &place_tagger},
+    {"TransfoXLLMHeadModel", &place_transfo_xl, &place_transfo_xl_head},
     {"GPT2LMHeadModel", &place_gpt2, &place_causal_head},
     {"LlamaForCausalLM", &place_llama, &place_causal_head},
     {"Transformer", &place_llama2c, &place_llama2c_head},

@@ -65,9 +65,11 @@ ArenaPlan::Moment Stack::moment(std::string_view phase, std::size_t i) const {
   return {phase, residuals_[i].branch().meter_name(), i / sublayers()};
 }
 
-Pass Stack::pass_of(const Pass& pass, std::size_t i) {
+Pass Stack::pass_of(const Pass& pass, std::size_t i) const {
   Pass own = pass;
   own.key = derive(pass.key, i);
+  if (!pass.histories.empty() && i % sublayers() == 0)
+    own.history = &pass.histories[i / sublayers()];
   return own;
 }
 

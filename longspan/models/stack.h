@@ -33,7 +33,7 @@ struct StackConfig {
   FeedForwardConfig feed_forward;
   std::string cross_attention;  // empty: as the self-attention
   Wiring wiring = Wiring::kPreNorm;
-  bool final_norm = true;  // unless post-norm
+  bool final_norm = true;     // unless post-norm
   bool concatenates = false;  // the reversible streams at the end
   NormKind norm = NormKind::kLayer;
   float epsilon = 1e-5F;
@@ -111,7 +111,7 @@ class Stack {
     return Arena::bytes_for(pass.rows() * output_width());
   }
   // The pass of sublayer i: its own stream of random numbers.
-  static Pass pass_of(const Pass& pass, std::size_t i);
+  Pass pass_of(const Pass& pass, std::size_t i) const;
   // One layer without keeping anything but its output, or keeping all in `saved`.
   void run_layer(const Pass& pass, std::size_t layer, Matrix x, Matrix y, ResidualSaved* saved,
                  Arena& arena) const;
