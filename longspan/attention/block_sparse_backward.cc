@@ -298,8 +298,9 @@ void count_partials(const BlockPattern& pattern, const RelativeSizes& relative,
 }  // namespace
 
 void detail::add_backward_cost(const BlockPattern& pattern, const RelativeSizes& relative,
-                               TileCounts counts, AttentionCost& cost) {
+                               const TileCounts& forward, AttentionCost& cost) {
   const AttentionShape& s = pattern.shape();
+  TileCounts counts = forward;
   count_partials(pattern, relative, counts);
   cost.backward = backward_work(s, counts, terms_of(relative));
   cost.backward_scratch = Rooms::bytes(pattern, sparse_backward_scratch(s.d, s.e, relative.table)) +

@@ -102,6 +102,6 @@ inline std::size_t terms_of(const RelativeSizes& relative) {
 
 // What backward adds to a cost, given what forward counted.
 void add_backward_cost(const BlockPattern& pattern, const RelativeSizes& relative,
-                       TileCounts counts, AttentionCost& cost);
+                       const TileCounts& forward, AttentionCost& cost);
 
 }  // namespace longspan::detail

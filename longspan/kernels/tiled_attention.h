@@ -77,7 +77,8 @@ struct alignas(64) TileCounts {
     relative_partials += o.relative_partials;
     return *this;
   }
-  friend TileCounts operator*(std::uint64_t times, TileCounts c) {
+  friend TileCounts operator*(std::uint64_t times, const TileCounts& o) {
+    TileCounts c = o;
     for (std::uint64_t* x : {&c.queries, &c.pairs, &c.query_tiles, &c.query_passes, &c.keys,
                              &c.partials, &c.table, &c.relative_partials}) {
       *x *= times;
