@@ -98,6 +98,7 @@ constexpr Handler kHandlers[] = {
     {"whole model: RoFormerForMaskedLM", &run_model},
     {"whole model: ReformerModelWithLMHead", &run_own_model},
     {"whole model: BigBirdForMaskedLM", &run_own_model},
+    {"whole model: LongformerForMaskedLM", &run_own_model},
     {"whole model: TransfoXLLMHeadModel", &run_segment_model},
     {"whole model: DebertaForMaskedLM", &run_own_model},
     {"whole model: DebertaV2ForMaskedLM", &run_own_model},

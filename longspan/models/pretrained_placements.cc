@@ -143,9 +143,10 @@ void place_longformer(Placer& p) {
   for (std::size_t i = 0; i < p.config().layers; ++i) {
     const std::string self = "longformer.encoder.layer." + std::to_string(i) + ".attention.self";
     const std::string to = p.layer(i) + ".attention.global";
-    p.both(self + ".query_global", to + "_q");
-    p.both(self + ".key_global", to + "_k");
-    p.both(self + ".value_global", to + "_v");
+    const std::size_t d = p.config().d_model;
+    p.rows(self + ".query_global", to, 0, d);
+    p.rows(self + ".key_global", to, d, d);
+    p.rows(self + ".value_global", to, 2 * d, d);
   }
 }
 

@@ -76,6 +76,11 @@ Json big_bird(const std::string& architecture) {
               {{"model_type", "big_bird"}, {"block_size", 2}, {"num_random_blocks", 1}});
 }
 
+Json longformer() {
+  return with(bert("LongformerForMaskedLM"),
+              {{"model_type", "longformer"}, {"pad_token_id", 1}, {"attention_window", {2, 4}}});
+}
+
 Json deberta() {
   return with(bert("DebertaForMaskedLM"), {{"model_type", "deberta"},
                                            {"relative_attention", true},
@@ -105,6 +110,7 @@ Json reformer() {
 std::vector<Json> all_configs() {
   return {big_bird("BigBirdForMaskedLM"),
           big_bird("BigBirdForSequenceClassification"),
+          longformer(),
           deberta(),
           deberta_v2("DebertaV2ForMaskedLM", true),
           deberta_v2("DebertaV2ForTokenClassification", false),
