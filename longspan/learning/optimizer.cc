@@ -14,9 +14,10 @@ std::size_t Optimizer::state_blocks(const OptimizerConfig& config) {
 }
 
 Optimizer::Optimizer(const OptimizerConfig& config, Parameters& parameters)
-    : config_(config),
-      parameters_(parameters),
-      state_(state_blocks(config), std::vector<float>(parameters.count(), 0.0F)) {}
+    : config_(config), parameters_(parameters), state_(state_blocks(config)) {
+  // Block by block: a model of zeros to copy from would be one block more at the peak.
+  for (std::vector<float>& block : state_) block.assign(parameters.count(), 0.0F);
+}
 
 void Optimizer::step(float learning_rate, float gradient_scale) {
   const Meter::Scope scope("optimizer", Phase::kOptimizer);
