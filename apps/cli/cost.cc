@@ -9,6 +9,7 @@
 
 #include "command.h"
 #include "longspan/base/config.h"
+#include "verify.h"
 
 namespace longspan::cli {
 
@@ -93,9 +94,10 @@ CostReport report_of(const CostOptions& o, const Workload& workload, bool for_pr
 
 void run(const CostOptions& o, const Common& common) {
   require(o.by == "layer" || o.by == "phase", "[cost] --by {}; need layer or phase", o.by);
-  const bool for_programs = common.json || o.csv;
   if (o.scaling) return print_scaling(common.json);
+  const bool for_programs = common.json || o.csv;
   const Workload workload = workload_from(o.model);
+  if (o.verify) return print_verification(workload, {.memory = o.memory}, common);
   const CostReport report = report_of(o, workload, for_programs);
   if (o.solve) return print_crossovers(report, common.json);
   if (o.formula || o.latex) return print_formulas(report, o.latex);
@@ -121,12 +123,20 @@ void add_report_options(CLI::App& command, CostOptions& o) {
   command.add_flag("--formula", o.formula, "The formulas, with their equations")->group(group);
   command.add_flag("--latex", o.latex, "The formulas as LaTeX")->group(group);
   command.add_flag("--solve", o.solve, "From which length on is what cheaper")->group(group);
+  command.add_flag("--scaling", o.scaling, "Why scores are divided by √d_k, sampled")->group(group);
   command.add_option("--diff", o.diff, "Beside another model, or this one with key=value,…")
       ->group(group);
-  command.add_flag("--scaling", o.scaling, "Why scores are divided by √d_k, sampled")->group(group);
   command.add_option("--as", o.as, "What fvcore, thop, ptflops, torch, … would report")
       ->group(group);
   command.add_flag("--csv", o.csv, "Comma-separated values")->group(group);
+  CLI::Option* verify =
+      command
+          .add_flag("--verify", o.verify,
+                    "Runs the model: predicted beside measured counts, memory, time")
+          ->group(group);
+  command.add_flag("--memory", o.memory, "With --verify: against the process's resident set alone")
+      ->needs(verify)
+      ->group(group);
   group = "Assumptions";
   add_text(command, "--optimizer", o.optimizer, "sgd, momentum, adam or adamw", group);
   add_text(command, "--dtype", o.dtype, "fp32, fp16, bf16, fp64 or int8", group);

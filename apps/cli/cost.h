@@ -54,6 +54,8 @@ struct CostOptions {
   bool solve = false;
   bool scaling = false;
   bool csv = false;
+  bool verify = false;
+  bool memory = false;
 };
 
 struct CostReport {
@@ -84,9 +86,9 @@ void print_difference(const CostReport& report, const CostReport& other);
 void print_convention(const ConventionReport& report);
 void print_formulas(const CostReport& report, bool latex);
 void print_crossovers(const CostReport& report, bool json);
+void print_scaling(bool json);
 
 // 8781824 → "8.782 M", 3.2e23 → "323.0 Z".
-void print_scaling(bool json);
 std::string with_unit(Integer value);
 
 }  // namespace longspan::cli

@@ -9,15 +9,19 @@
 #include <vector>
 
 #include "command.h"
+#include "cost.h"
 #include "longspan/base/config.h"
 #include "longspan/base/error.h"
 #include "longspan/measure/budget.h"
+#include "longspan/measure/calibration.h"
 
 namespace longspan::cli {
 
 namespace {
 
 struct PlanOptions {
+  ModelOptions model;
+  std::string counted = "executed";
   std::string flops;
   std::string bytes;
   std::string parameters;
@@ -44,23 +48,50 @@ double positive(std::string_view key, const std::string& text) {
   return value;
 }
 
-struct Workload {
+// The FLOPs of a run, and who says so.
+struct Demand {
   double flops = 0.0;
   std::string source;
 };
 
-Workload workload(const PlanOptions& o) {
+Demand six_n_d(double parameters, double tokens) {
+  return {6.0 * parameters * tokens,
+          fmt::format("6·N·D, N = {:.6g} parameters, D = {:.4g} tokens", parameters, tokens)};
+}
+
+// Training a model by backpropagation on so many tokens.
+Demand model_demand(const PlanOptions& o) {
+  require(!o.tokens.empty(), "[plan] how many tokens in all? need --tokens");
+  const double tokens = positive("--tokens", o.tokens);
+  const Workload workload = workload_from(o.model);
+  const Model model(workload.model, ModelUse::kCount);
+  if (o.counted == "6nd") {
+    return six_n_d(static_cast<double>(model.parameters().total()), tokens);
+  }
+  if (o.counted != "executed") throw_unknown("plan", "count", o.counted, {"executed", "6nd"});
+  const ViewCounts counts = executed_counts(workload, model);
+  for (const RuleCounts& rule : counts.rules) {
+    if (rule.rule != LearningRule::kBackprop) continue;
+    const double step = static_cast<double>(rule.total().flops);
+    return {step / static_cast<double>(workload.tokens()) * tokens,
+            fmt::format("executed on {:.4g} tokens, {} attention at length {}", tokens,
+                        workload.model.attention, workload.length)};
+  }
+  return {};
+}
+
+Demand demand(const PlanOptions& o) {
+  const bool model = !o.model.model.empty() || o.model.d_model.has_value();
+  const int sources = (o.flops.empty() ? 0 : 1) + (o.parameters.empty() ? 0 : 1) + (model ? 1 : 0);
+  require(sources == 1, "[plan] {}; need one of --flops, --parameters or a model",
+          sources == 0 ? "nothing to plan" : "several things to plan");
+  if (model) return model_demand(o);
   if (!o.flops.empty()) {
-    require(o.parameters.empty() && o.tokens.empty(),
-            "[plan] --flops beside --parameters and --tokens; need the one or the other");
+    require(o.tokens.empty(), "[plan] --flops beside --tokens; need the FLOPs alone");
     return {positive("--flops", o.flops), "given"};
   }
-  require(!o.parameters.empty() && !o.tokens.empty(),
-          "[plan] nothing to plan; need --flops, or --parameters and --tokens");
-  const double parameters = positive("--parameters", o.parameters);
-  const double tokens = positive("--tokens", o.tokens);
-  return {6.0 * parameters * tokens,
-          fmt::format("6·N·D, N = {:.4g} parameters, D = {:.4g} tokens", parameters, tokens)};
+  require(!o.tokens.empty(), "[plan] how many tokens in all? need --tokens");
+  return six_n_d(positive("--parameters", o.parameters), positive("--tokens", o.tokens));
 }
 
 Assumption given_or(const char* option, const std::string& text, const Assumption& otherwise) {
@@ -68,11 +99,16 @@ Assumption given_or(const char* option, const std::string& text, const Assumptio
   return {parse_range("plan", option, text), "given"};
 }
 
-PlanInputs inputs(const PlanOptions& o, const Workload& work) {
+Device chosen_device(const PlanOptions& o) {
+  if (o.device == "this") return device_of(load_calibration(calibration_path(this_machine())));
+  return find_device(known_devices(o.devices_file), o.device);
+}
+
+PlanInputs inputs(const PlanOptions& o, const Demand& work) {
   PlanInputs in;
   in.flops = work.flops;
   if (!o.bytes.empty()) in.bytes = positive("--bytes", o.bytes);
-  in.device = find_device(known_devices(o.devices_file), o.device);
+  in.device = chosen_device(o);
   in.format = o.format.empty() ? std::string(usual_format(in.device)) : o.format;
   const double peak = peak_of(in.device, in.format);
   in.devices = positive("--count", o.count);
@@ -167,7 +203,7 @@ nlohmann::json to_json(const Range& r) {
   return {{"low", r.low}, {"mid", r.mid}, {"high", r.high}};
 }
 
-void print_json(const PlanInputs& in, const Workload& work, const Budget& b) {
+void print_json(const PlanInputs& in, const Demand& work, const Budget& b) {
   nlohmann::json json = {{"flops", in.flops},
                          {"flops_source", work.source},
                          {"petaflop_days", b.petaflop_days},
@@ -225,7 +261,7 @@ void print_line(const std::string& label, const std::string& text) {
   fmt::print("{:<26}{}\n", label, text);
 }
 
-void print_table(const PlanInputs& in, const Workload& work, const Budget& b) {
+void print_table(const PlanInputs& in, const Demand& work, const Budget& b) {
   print_line("FLOPs", fmt::format("{:.4g}  ({})", in.flops, work.source));
   print_line("PF-days", readable(b.petaflop_days));
   print_line("devices",
@@ -274,7 +310,7 @@ void print_devices(const std::vector<Device>& devices, bool json) {
 
 void run(const PlanOptions& o, const Common& common) {
   if (o.list) return print_devices(known_devices(o.devices_file), common.json);
-  const Workload work = workload(o);
+  const Demand work = demand(o);
   const PlanInputs in = inputs(o, work);
   const Budget budget = make_budget(in);
   if (common.json) return print_json(in, work, budget);
@@ -292,12 +328,16 @@ void add_plan(CLI::App& app, const Common& common) {
   const auto text = [&](const char* name, std::string& value, const char* help, const char* group) {
     command->add_option(name, value, help)->group(group);
   };
+  add_model_options(*command, o.model);
   text("--flops", o.flops, "FLOPs of the whole run", "What");
   text("--parameters", o.parameters, "Parameters N, for 6·N·D", "What");
   text("--tokens", o.tokens, "Tokens D of the whole run", "What");
+  add_text(*command, "--counted", o.counted,
+           "FLOPs of a model: executed by this engine, or by the rule 6nd", "What");
   text("--bytes", o.bytes, "Bytes moved to and from memory; the longer of the two times counts",
        "What");
-  add_text(*command, "--device", o.device, "Device, see --list", "Where");
+  add_text(*command, "--device", o.device, "Device, see --list; this: the machine as calibrated",
+           "Where");
   text("--devices", o.devices_file, "A TOML file with more devices", "Where");
   command->add_flag("--list", o.list, "The devices that are known")->group("Where");
   text("--format", o.format, "Number format: fp32, tf32, fp16, bf16, …", "Where");
@@ -313,6 +353,7 @@ void add_plan(CLI::App& app, const Common& common) {
   command->add_flag("--csv", o.csv, "Comma-separated values");
   command->footer(
       "Examples:\n"
+      "  longspan plan --model gpt3-175b --tokens 300e9 --device v100 --count 10000\n"
       "  longspan plan --flops 1e21 --device h100 --count 64\n"
       "  longspan plan --parameters 7e9 --tokens 1e12 --device a100-80gb --count 512\n"
       "  longspan plan --flops 3.14e23 --device v100 --achieved 24.6e12 --count 10000 \\\n"

@@ -27,12 +27,19 @@ void require_positive(const char* what, double value) {
 }  // namespace
 
 Assumption assumed_utilisation(const Device& device) {
-  if (device.usual) return {*device.usual, "what large training runs reach on it"};
+  if (device.usual) {
+    return {*device.usual, device.name == "this" ? "measured: large products reach the upper end"
+                                                 : "what large training runs reach on it"};
+  }
   if (device.kind == "cpu") return {Range::between(0.4, 0.8), "dense products on CPUs"};
   return {Range::between(0.3, 0.5), "large training runs on accelerators"};
 }
 
 Assumption assumed_power(const Device& device) {
+  if (device.name == "this") {
+    return {Range::between(0.5 * device.power, 1.5 * device.power),
+            "not measured: 5 to 15 W per thread, as in servers"};
+  }
   return {
       Range::between(0.7 * device.power, 1.3 * device.power),
       "0.7 to 1.3 × the data sheet's limit: a chip seldom draws all of it, its host adds to it"};

@@ -1,5 +1,6 @@
 #include "longspan/measure/calibration.h"
 
+#include <algorithm>
 #include <cctype>
 #include <cstdlib>
 #include <fstream>
@@ -7,6 +8,7 @@
 
 #include "longspan/attention/registry.h"
 #include "longspan/base/error.h"
+#include "longspan/base/memory.h"
 #include "longspan/base/meter.h"
 #include "longspan/base/parallel.h"
 #include "longspan/io/json_file.h"
@@ -38,6 +40,21 @@ Machine this_machine() {
           .instructions = std::string(instruction_set()),
           .threads = thread_count(),
           .version = LONGSPAN_VERSION};
+}
+
+Device device_of(const Calibration& c) {
+  constexpr double kWattsPerThread = 10.0;
+  const auto threads = static_cast<double>(c.machine.threads);
+  const double product = c.rates.at("product forward").warm.at(0);
+  const double reached = std::min(1.0, 2.0 * threads / std::max(product * c.fma_peak, 1e-30));
+  return {.name = "this",
+          .title = fmt::format("{}, {} threads", c.machine.cpu, c.machine.threads),
+          .kind = "cpu",
+          .peak = {{"fp32", c.fma_peak}},
+          .bandwidth = c.bandwidth,
+          .memory = static_cast<double>(available_memory()),
+          .power = kWattsPerThread * threads,
+          .usual = Range::between(0.6 * reached, reached)};
 }
 
 nlohmann::json to_json(const Calibration& c) {

@@ -14,6 +14,8 @@
 #include <string_view>
 #include <vector>
 
+#include "longspan/measure/device.h"
+
 namespace longspan {
 
 struct Rates {
@@ -52,6 +54,10 @@ struct Calibration {
 };
 
 Machine this_machine();
+
+// This machine as a device: peak, bandwidth and the share of the peak that products reach are
+// measured; the power is not, and is assumed from the number of threads.
+Device device_of(const Calibration& calibration);
 
 nlohmann::json to_json(const Calibration& calibration);
 // `where` opens every message. Throws Error for what is not a calibration.

@@ -74,7 +74,7 @@ std::vector<GridPoint> check_grid() {
     const bool causal = m.make("")->abilities().causal;
     for (std::size_t n = 0; n < kScales[0].lengths.size(); ++n) {
       for (const Scale& s : kScales) {
-        // The stride is coprime to what it walks over, or else some scales never come.
+        // Shifted by the length, so that no scale is always passed over.
         if ((index++ + n) % stride != 0) continue;
         Scale own = s;
         if (!causal) own.family = "encoder";

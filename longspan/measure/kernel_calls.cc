@@ -8,7 +8,7 @@
 #include "longspan/kernels/norm.h"
 #include "longspan/kernels/softmax.h"
 #include "longspan/kernels/vector.h"
-#include "longspan/measure/operation.h"
+#include "longspan/measure/quantities.h"
 
 namespace longspan {
 

@@ -1,0 +1,164 @@
+#include "verify.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "longspan/base/error.h"
+#include "longspan/base/memory.h"
+#include "longspan/measure/calibration.h"
+#include "longspan/measure/verification.h"
+
+namespace longspan::cli {
+
+namespace {
+
+constexpr double kNoisy = 0.1;
+
+RunShape run_shape(const Workload& w) {
+  require(w.lengths.empty(), "[verify] --lengths of padded sequences; need whole ones");
+  if (w.has_both()) return {w.batch, w.target_length, w.length};
+  return {w.batch, w.length, 0};
+}
+
+// What a run of this size needs is known beforehand.
+void check_fits(const Workload& w) {
+  const Model model(w.model, ModelUse::kCount);
+  const std::uint64_t bytes = model.training_bytes(w.shape()) +
+                              std::uint64_t{4 * sizeof(float)} * model.parameters().count();
+  require(bytes <= available_memory(),
+          "[verify] a training step takes {}; {} are available: need a smaller model or batch",
+          format_bytes(bytes), format_bytes(available_memory()));
+}
+
+nlohmann::json memory_json(const MemoryCheck& m) {
+  return {{"arena_predicted", m.arena.predicted},
+          {"arena_measured", m.arena.measured},
+          {"weights", m.weights},
+          {"gradients", m.gradients},
+          {"optimizer", m.optimizer},
+          {"predicted", m.predicted()},
+          {"resident", m.resident},
+          {"error", m.error()}};
+}
+
+void print_memory(const MemoryCheck& m) {
+  const auto line = [](const char* what, std::size_t bytes) {
+    fmt::print("{:<34}{:>14} B  {:>10}\n", what, bytes, format_bytes(bytes));
+  };
+  line("weights", m.weights);
+  line("gradients", m.gradients);
+  line("optimiser's state", m.optimizer);
+  line("arena, predicted", m.arena.predicted);
+  line("arena, measured", m.arena.measured);
+  line("all of it, predicted", m.predicted());
+  line("growth of the resident set", m.resident);
+  fmt::print("{:<34}{:>+13.2f} %\n", "error", 100 * m.error());
+}
+
+nlohmann::json time_json(const std::optional<TimePrediction>& predicted, const Samples& measured) {
+  nlohmann::json json = {
+      {"measured", measured.median()}, {"best", measured.best()}, {"spread", measured.spread()}};
+  if (predicted) {
+    json["predicted"] = predicted->seconds;
+    json["low"] = predicted->low;
+    json["high"] = predicted->high;
+    json["error"] = predicted->seconds / measured.median() - 1.0;
+  }
+  return json;
+}
+
+void print_verification_json(const Verification& v) {
+  nlohmann::json json = {
+      {"counts", nlohmann::json::array()},
+      {"counts_equal", v.counts_equal()},
+      {"arena",
+       {{"inference",
+         {{"predicted", v.inference_arena.predicted}, {"measured", v.inference_arena.measured}}},
+        {"training",
+         {{"predicted", v.training_arena.predicted}, {"measured", v.training_arena.measured}}}}},
+      {"time",
+       {{"forward", time_json(v.predicted_forward, v.forward)},
+        {"step", time_json(v.predicted_step, v.step)}}}};
+  for (const CountCheck& c : v.counts) {
+    json["counts"].push_back(
+        {{"phase", c.phase},
+         {"predicted", {{"maccs", c.predicted.maccs}, {"flops", c.predicted.flops()}}},
+         {"measured", {{"maccs", c.measured.maccs}, {"flops", c.measured.flops()}}},
+         {"equal", c.equal()}});
+  }
+  fmt::print("{}\n", json.dump(2));
+}
+
+std::string mark(bool equal) { return equal ? "equal" : "DIFFERENT"; }
+
+void print_time(const char* what, const std::optional<TimePrediction>& predicted,
+                const Samples& measured) {
+  const double seconds = measured.median();
+  if (!predicted) {
+    fmt::print("{:<14} {:>34} {:>9.3f} ms\n", what, "not calibrated", 1e3 * seconds);
+  } else {
+    fmt::print("{:<14} {:>9.3f} ms ({:>8.3f} to {:>8.3f}) {:>9.3f} ms {:>+7.1f} %\n", what,
+               1e3 * predicted->seconds, 1e3 * predicted->low, 1e3 * predicted->high, 1e3 * seconds,
+               100 * (predicted->seconds / seconds - 1.0));
+  }
+}
+
+void print_tables(const Verification& v) {
+  fmt::print("{:<14} {:>22} {:>22} {:>22} {:>22}\n", "", "MACCs predicted", "measured",
+             "FLOPs predicted", "measured");
+  for (const CountCheck& c : v.counts) {
+    fmt::print("{:<14} {:>22} {:>22} {:>22} {:>22}  {}\n", c.phase, c.predicted.maccs,
+               c.measured.maccs, c.predicted.flops(), c.measured.flops(), mark(c.equal()));
+  }
+  fmt::print("\n{:<14} {:>22} {:>22}\n", "arena, bytes", "predicted", "measured");
+  for (const bool training : {false, true}) {
+    const BytesCheck& b = training ? v.training_arena : v.inference_arena;
+    fmt::print("{:<14} {:>22} {:>22}  {}\n", training ? "training" : "inference", b.predicted,
+               b.measured, mark(b.predicted == b.measured));
+  }
+  fmt::print("\n{:<14} {:>12} {:>23} {:>11} {:>9}\n", "time", "predicted", "interval", "measured",
+             "error");
+  print_time("forward", v.predicted_forward, v.forward);
+  print_time("training step", v.predicted_step, v.step);
+  if (!v.predicted_forward) {
+    fmt::print("run longspan calibrate once to have times predicted\n");
+  }
+  const double spread = std::max(v.forward.spread(), v.step.spread());
+  if (spread > kNoisy) {
+    fmt::print("the machine is noisy: repeated measurements differ by {:.0f} %\n", 100 * spread);
+  }
+}
+
+std::optional<Calibration> calibration() {
+  const std::filesystem::path path = calibration_path(this_machine());
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  return load_calibration(path);
+}
+
+}  // namespace
+
+void print_verification(const Workload& workload, const VerifyOptions& options,
+                        const Common& common) {
+  const RunShape shape = run_shape(workload);
+  check_fits(workload);
+  if (options.memory) {
+    const MemoryCheck memory = check_memory(workload.model, shape);
+    if (common.json) {
+      fmt::print("{}\n", memory_json(memory).dump(2));
+    } else {
+      print_memory(memory);
+    }
+    return;
+  }
+  const std::optional<Calibration> calibrated = calibration();
+  const Verification v = verify(workload.model, shape, calibrated ? &*calibrated : nullptr);
+  if (common.json) return print_verification_json(v);
+  print_tables(v);
+}
+
+}  // namespace longspan::cli

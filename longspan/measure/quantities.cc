@@ -1,0 +1,57 @@
+#include "longspan/measure/quantities.h"
+
+#include <algorithm>
+
+#include "longspan/base/parallel.h"
+#include "longspan/kernels/gemm_tiles.h"
+#include "longspan/kernels/pieces.h"
+
+namespace longspan {
+
+namespace {
+
+// What one thread of all does when c equal pieces are shared out: ⌈c/T⌉/c.
+double busiest_share(std::size_t pieces) {
+  const auto threads = static_cast<std::size_t>(thread_count());
+  const std::size_t rounds = (pieces + threads - 1) / threads;
+  return static_cast<double>(rounds) / static_cast<double>(std::max<std::size_t>(pieces, 1));
+}
+
+double round_up(std::size_t value, std::size_t unit) {
+  return static_cast<double>((value + unit - 1) / unit * unit);
+}
+
+}  // namespace
+
+std::vector<double> product_quantities(std::size_t m, std::size_t n, std::size_t k) {
+  const detail::GemmTiles tiles = detail::gemm_tiles(m, n, k);
+  const std::size_t count = tiles.count();
+  const double share = busiest_share(count);
+  const auto across = static_cast<double>(tiles.across());
+  const auto down = static_cast<double>(count) / across;
+  const auto depth = static_cast<double>(k);
+  // Rows and columns are computed by whole micro-tiles.
+  const double rows = round_up(m, 6);
+  const double cols = round_up(n, 16);
+  return {share * rows * cols * depth,        share * rows * depth * across,
+          share * cols * depth * down,        share * rows * cols,
+          share * static_cast<double>(count), 1.0};
+}
+
+std::vector<double> row_quantities(std::size_t rows, std::size_t cols, double calls) {
+  const std::size_t elements = rows * cols;
+  const std::size_t pieces = (elements + detail::kPieceElements - 1) / detail::kPieceElements;
+  const double share = busiest_share(pieces);
+  return {share * static_cast<double>(elements), share * static_cast<double>(rows), calls};
+}
+
+std::vector<double> attention_quantities(double queries, const Work& work) {
+  // Heads are shared out, and most mechanisms cut them further.
+  const double share = 1.0 / static_cast<double>(thread_count());
+  const auto softmax = static_cast<double>(work[Kind::kSoftmax]);
+  const auto other = static_cast<double>(work.other_flops() - work[Kind::kDropout]) - softmax;
+  return {share * static_cast<double>(work.maccs), share * softmax, share * other, share * queries,
+          1.0};
+}
+
+}  // namespace longspan
