@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "longspan/attention/reformer.h"
-#include "longspan/attention/reformer_local.h"
 #include "longspan/base/error.h"
 #include "longspan/kernels/gemm.h"
 
@@ -204,29 +203,6 @@ void run_reformer_layer(const Case& golden, Comparison& comparison) {
   layer.in.k = layer.in.q;
   run(golden, layer_config(golden.config()), layer.in, layer.upstream_heads(),
       {layer.heads(layer.y), layer.heads(layer.gradients[0]), layer.heads(layer.gradients[1])});
-  layer.compare(comparison);
-}
-
-void run_reformer_local_layer(const Case& golden, Comparison& comparison) {
-  Layer layer(golden, {"query", "key", "value"});
-  const nlohmann::json& c = golden.config();
-  ReformerLocalConfig config;
-  config.chunk = c.at("chunk_length").get<std::size_t>();
-  config.before = c.at("chunks_before").get<std::size_t>();
-  config.after = c.at("chunks_after").get<std::size_t>();
-  config.circular = true;
-  const ReformerLocalAttention attention(config);
-  const AttentionCost cost = attention.cost(shape_of(layer.in));
-  Arena arena(std::max(cost.forward_scratch, cost.backward_scratch));
-  std::vector<float> saved(cost.saved);
-  comparison.begin("reformer-local");
-  const Heads y = layer.heads(layer.y);
-  attention.forward(layer.in, y, saved, arena);
-  attention.backward(layer.in, y, layer.upstream_heads(), saved,
-                     {.q = layer.heads(layer.gradients[0]),
-                      .k = layer.heads(layer.gradients[1]),
-                      .v = layer.heads(layer.gradients[2])},
-                     {}, arena);
   layer.compare(comparison);
 }
 

@@ -1,4 +1,4 @@
-// Golden cases of the Reformer: queries that are keys, and chunks of neighbours.
+// Golden cases of the Reformer: queries that are keys.
 #pragma once
 
 #include "tests/golden_case.h"
@@ -9,7 +9,5 @@ namespace longspan::golden {
 void run_reformer(const Case& golden, Comparison& comparison);
 // The same between the projections of a layer.
 void run_reformer_layer(const Case& golden, Comparison& comparison);
-// Local chunks between the projections of a layer.
-void run_reformer_local_layer(const Case& golden, Comparison& comparison);
 
 }  // namespace longspan::golden

@@ -28,22 +28,47 @@ class LocalPattern final : public BlockPattern {
     const std::size_t end =
         std::min({begin + kQueryBlock, (block + 1) * config_.block, offset() + queries(b)});
     const std::size_t first = std::max(begin, offset());
-    const std::size_t back = std::min(block, config_.before);
     PatternTile result;
     result.tile.first = first - offset();
     result.tile.lanes = end - first;
-    room[0] = {(block - back) * config_.block,
-               std::min((block + 1 + config_.after) * config_.block, keys(b)),
-               shape().causal ? KeyRange::Kind::kBanded : KeyRange::Kind::kWhole};
-    // Causal queries of a tile see nothing behind its last one.
-    if (shape().causal) room[0].end = std::min(room[0].end, end);
+    if (!shape().causal) {
+      result.tile.ranges = room.first(seen_blocks(block, keys(b), room));
+      return result;
+    }
+    // The queries of a tile see nothing behind its last one.
+    const std::size_t back = std::min(block, config_.before);
+    room[0] = {(block - back) * config_.block, std::min(end, keys(b)), KeyRange::Kind::kBanded};
     result.tile.ranges = room.first(1);
     return result;
   }
 
-  std::size_t most_ranges() const override { return 1; }
+  std::size_t most_ranges() const override { return 2; }
 
  private:
+  // The keys of the blocks that `block` sees, of `keys` in all; how many ranges they are.
+  std::size_t seen_blocks(std::size_t block, std::size_t keys, std::span<KeyRange> room) const {
+    const std::size_t blocks = (keys + config_.block - 1) / config_.block;
+    const auto range = [&](std::size_t first, std::size_t last) {
+      return KeyRange{first * config_.block, std::min(last * config_.block, keys)};
+    };
+    const std::size_t first = block - std::min(block, config_.before);
+    const std::size_t last = std::min(block + 1 + config_.after, blocks);
+    // What is missing at one end is taken from the other.
+    const std::size_t tail = config_.wrap ? config_.before - (block - first) : 0;
+    const std::size_t head = config_.wrap ? block + 1 + config_.after - last : 0;
+    if (head + tail + (last - first) >= blocks) {
+      room[0] = range(0, blocks);
+      return 1;
+    }
+    if (head + tail == 0) {
+      room[0] = range(first, last);
+      return 1;
+    }
+    // Only one end can be missing something, as not all blocks are seen.
+    room[0] = range(0, head > 0 ? head : last);
+    room[1] = range(head > 0 ? first : blocks - tail, blocks);
+    return 2;
+  }
   std::size_t tiles_per_block() const { return (config_.block + kQueryBlock - 1) / kQueryBlock; }
   // The number of the tile that a token belongs to.
   std::size_t tiles_before(std::size_t token) const {

@@ -4,8 +4,9 @@
 //   y_i = Σ_j softmax_j(q_i·k_j/√d)·v_j   over the keys j of the blocks t − before … t + after,
 //                                          t = ⌊i/block⌋
 //
-// Blocks are contiguous and end where the sequence ends: nothing wraps around. Causal, m < n
-// queries are the last of n tokens, so that decoding reads a cache of keys and values.
+// Blocks are contiguous and end where the sequence ends; with `wrap` the first one follows the
+// last, as in Reformer, unless causal. Causal, m < n queries are the last of n tokens, so that
+// decoding reads a cache of keys and values.
 //
 // Exact for the keys it looks at; equal to full attention when one block covers the sequence.
 // Counts: block_sparse.h with p ≈ n·(before + 1 + after)·block.
@@ -19,6 +20,7 @@ struct LocalConfig {
   std::size_t block = 128;
   std::size_t before = 0;  // blocks
   std::size_t after = 0;
+  bool wrap = false;
 
   bool operator==(const LocalConfig&) const = default;
   template <class See>
@@ -26,6 +28,7 @@ struct LocalConfig {
     see("block", block);
     see("before", before);
     see("after", after);
+    see("wrap", wrap);
   }
 };
 

@@ -22,7 +22,12 @@ void check(const LocalConfig& config, const AttentionCase& c) {
     if (position >= length || j >= length || (c.causal && j > position)) return false;
     const std::size_t mine = position / config.block;
     const std::size_t theirs = j / config.block;
-    return theirs <= mine + config.after && theirs + config.before >= mine;
+    if (!config.wrap || c.causal) {
+      return theirs <= mine + config.after && theirs + config.before >= mine;
+    }
+    const std::size_t blocks = (length + config.block - 1) / config.block;
+    const std::size_t ahead = (theirs + blocks - mine) % blocks;
+    return ahead <= config.after || blocks - ahead <= config.before;
   };
   testing::check_pattern(LocalAttention(config), c, sees);
 }
@@ -50,6 +55,9 @@ TEST(Local, IsExactOverItsBlocks) {
     check({.block = 100, .before = 1, .after = 1}, c);
     check({.block = 64, .after = 2}, c);
     check({.block = 1000}, c);
+    check({.block = 8, .before = 1, .after = 1, .wrap = true}, c);
+    check({.block = 16, .before = 2, .wrap = true}, c);
+    check({.block = 20, .before = 3, .after = 5, .wrap = true}, c);
   }
 }
 

@@ -17,7 +17,6 @@
 #include "longspan/attention/memory_compressed.h"
 #include "longspan/attention/performer.h"
 #include "longspan/attention/reformer.h"
-#include "longspan/attention/reformer_local.h"
 #include "longspan/attention/transformer_xl.h"
 #include "longspan/attention/window.h"
 #include "longspan/base/config.h"
@@ -75,9 +74,6 @@ constexpr std::array kMechanisms = {
     Mechanism{ReformerAttention::kName, "learnable pattern", "O(n·log n)",
               "exact among tokens whose hashes agree, several rounds",
               &make<ReformerAttention, ReformerConfig>},
-    Mechanism{ReformerLocalAttention::kName, "fixed pattern", "O(n·m)",
-              "exact within chunks of neighbours, circular if asked",
-              &make<ReformerLocalAttention, ReformerLocalConfig>},
     Mechanism{ClusteredAttention::kName, "learnable pattern", "O(n·C)",
               "one row of attention for each cluster of queries",
               &make<ClusteredAttention, ClusteredConfig>},

@@ -194,9 +194,9 @@ std::string reformer_layers(const Fields& f) {
           f.size("lsh_num_chunks_before", 1), f.size("lsh_num_chunks_after", 0));
     } else {
       require(kind == "local", "[{}] attn_layers has {}; need lsh or local", kWho, kind.dump());
-      turns +=
-          fmt::format("local:block={},before={},after={}", f.size("local_attn_chunk_length", 64),
-                      f.size("local_num_chunks_before", 1), f.size("local_num_chunks_after", 0));
+      turns += fmt::format(
+          "local:block={},before={},after={},wrap=true", f.size("local_attn_chunk_length", 64),
+          f.size("local_num_chunks_before", 1), f.size("local_num_chunks_after", 0));
     }
   }
   return turns;
