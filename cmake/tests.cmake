@@ -9,6 +9,8 @@ find_package(Python3 REQUIRED COMPONENTS Interpreter)
 set(LONGSPAN_NOT_QUICK "^$" CACHE STRING "Tests beside the code that the sanitizers need not run")
 
 file(GLOB_RECURSE test_sources CONFIGURE_DEPENDS longspan/*_test.cc apps/*_test.cc tests/*_test.cc)
+# The worked example of the documentation, with its test.
+file(GLOB example_sources CONFIGURE_DEPENDS examples/*.cc)
 file(GLOB testing_sources CONFIGURE_DEPENDS longspan/testing/*.cc)
 list(FILTER testing_sources EXCLUDE REGEX "_test\\.cc$")
 
@@ -21,6 +23,11 @@ target_link_libraries(longspan_test_base
 target_compile_definitions(longspan_test_base PUBLIC
   LONGSPAN_SOURCE_DIR="${PROJECT_SOURCE_DIR}" LONGSPAN_BINARY_DIR="${PROJECT_BINARY_DIR}")
 target_precompile_headers(longspan_test_base PRIVATE <gtest/gtest.h>)
+
+add_executable(examples_test ${example_sources})
+set_target_properties(examples_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+target_link_libraries(examples_test PRIVATE longspan_test_base GTest::gtest_main)
+add_test(NAME examples COMMAND examples_test)
 
 add_custom_target(quick_tests)
 foreach(source ${test_sources})

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Runs the commands shown in the documentation.
 
-Every line of a fenced block that opens with ```sh test is run, in order, in a scratch directory per page
+A fenced block that opens with ```cpp PATH must be that file of the project. Every line of a fenced
+block that opens with ```sh test is run, in order, in a scratch directory per page
 that has the bundled data/ in it and the built program on its PATH. A command that fails, fails.
 
     check_docs.py SOURCE_DIR BUILD_DIR
@@ -19,7 +20,14 @@ def commands(page):
     return [line for block in blocks for line in block.splitlines() if line.strip()]
 
 
+def check_files(page, source):
+    for path, text in re.findall(r"^```cpp (\S+)\n(.*?)^```", page.read_text(), re.M | re.S):
+        if text != (source / path).read_text():
+            sys.exit(f"{page.name}: shows a {path} that is not the project's")
+
+
 def run_page(page, source, build):
+    check_files(page, source)
     ran = 0
     with tempfile.TemporaryDirectory() as scratch:
         (pathlib.Path(scratch) / "data").symlink_to(source / "data")

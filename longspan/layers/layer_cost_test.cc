@@ -162,7 +162,8 @@ TEST(Executed, AddAndNorm) {
       auto branch = std::make_unique<FeedForward>(parameters, "f",
                                                   FeedForwardConfig{.d_model = s.d, .d_ff = s.f});
       auto norm = std::make_unique<Norm>(parameters, "n", NormKind::kLayer, s.d, 1e-5F);
-      const Residual layer(std::move(branch), std::move(norm), wiring, s.d, 0.1F);
+      const Residual layer(std::move(branch), std::move(norm), wiring, s.d, 0.1F,
+                           /*recomputed=*/wiring == Wiring::kReversible);
       const Count M = s.batch * s.m;
       const Cost cost = layer.norm_cost(pass_of(s));
       expect_work(cost.forward, 0, M * (8 * s.d + 5), "forward");
@@ -183,7 +184,8 @@ TEST(Executed, ReversibleComputesForwardTwice) {
     auto branch = std::make_unique<FeedForward>(parameters, "f",
                                                 FeedForwardConfig{.d_model = s.d, .d_ff = s.f});
     auto norm = std::make_unique<Norm>(parameters, "n", NormKind::kLayer, s.d, 1e-5F);
-    const Residual layer(std::move(branch), std::move(norm), Wiring::kReversible, s.d, 0.0F);
+    const Residual layer(std::move(branch), std::move(norm), Wiring::kReversible, s.d, 0.0F,
+                         /*recomputed=*/true);
     const Count M = s.batch * s.m;
     const Cost branch_cost = layer.branch_cost(pass_of(s));
     expect_work(branch_cost.forward, 2 * M * s.d * s.f, 9 * M * s.f + M * s.d, "forward");

@@ -74,8 +74,11 @@ std::string AttentionCase::name() const {
                      visible ? " visible" : "", dropout, columns ? " columns" : "");
 }
 
-SitedAttention::SitedAttention(std::string_view specification, const AttentionCase& c)
-    : parameters_(std::make_unique<Parameters>()), attention_(make_attention(specification)) {
+AttentionMaker::AttentionMaker(std::string_view specification)
+    : name_(specification), make_([name = name_] { return make_attention(name); }) {}
+
+SitedAttention::SitedAttention(const AttentionMaker& make, const AttentionCase& c)
+    : parameters_(std::make_unique<Parameters>()), attention_(make()) {
   constexpr RandomKey kSeed = 5;
   attention_->declare({.parameters = *parameters_,
                        .d_model = c.heads * c.d,

@@ -3,10 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "longspan/attention/attention.h"
@@ -31,10 +33,28 @@ struct AttentionCase {
   std::string name() const;
 };
 
-// A mechanism "name:key=value,…" with its parameters drawn for the heads and lengths of a case.
+// Makes a mechanism again and again: one of the registry, or any other.
+class AttentionMaker {
+ public:
+  // "name:key=value,…" as on the command line.
+  AttentionMaker(std::string_view specification);                                      // NOLINT
+  AttentionMaker(const char* text) : AttentionMaker(std::string_view(text)) {}         // NOLINT
+  AttentionMaker(const std::string& text) : AttentionMaker(std::string_view(text)) {}  // NOLINT
+  AttentionMaker(std::string name, std::function<std::unique_ptr<Attention>()> make)
+      : name_(std::move(name)), make_(std::move(make)) {}
+
+  const std::string& name() const { return name_; }
+  std::unique_ptr<Attention> operator()() const { return make_(); }
+
+ private:
+  std::string name_;
+  std::function<std::unique_ptr<Attention>()> make_;
+};
+
+// A mechanism with its parameters drawn for the heads and lengths of a case.
 class SitedAttention {
  public:
-  SitedAttention(std::string_view specification, const AttentionCase& c);
+  SitedAttention(const AttentionMaker& make, const AttentionCase& c);
 
   const Attention& operator*() const { return *attention_; }
   const Attention* operator->() const { return attention_.get(); }

@@ -76,9 +76,9 @@ std::vector<AttentionCase> cases_for(const Abilities& able) {
   return all;
 }
 
-void check_exact(std::string_view specification, const AttentionCase& c) {
+void check_exact(const AttentionMaker& make, const AttentionCase& c) {
   SCOPED_TRACE(c.name());
-  SitedAttention attention(specification, c);
+  SitedAttention attention(make, c);
   const Needs needs = attention->needs();
   AttentionProblem p(c, 1, needs);
   p.run(attention);
@@ -99,9 +99,9 @@ void check_exact(std::string_view specification, const AttentionCase& c) {
   expect_close(dbias, want.bias, terms + c.batch * c.heads, "dbias");
 }
 
-void check_cost(std::string_view specification, const AttentionCase& c) {
+void check_cost(const AttentionMaker& make, const AttentionCase& c) {
   SCOPED_TRACE(c.name());
-  SitedAttention attention(specification, c);
+  SitedAttention attention(make, c);
   const Needs needs = attention->needs();
   AttentionProblem p(c, 1, needs);
   const AttentionCost cost = attention->cost(p.shape());
@@ -123,9 +123,9 @@ void check_cost(std::string_view specification, const AttentionCase& c) {
   EXPECT_EQ(p.y, y) << "without saving";
 }
 
-void check_threads(std::string_view specification, const AttentionCase& c) {
+void check_threads(const AttentionMaker& make, const AttentionCase& c) {
   SCOPED_TRACE(c.name());
-  SitedAttention attention(specification, c);
+  SitedAttention attention(make, c);
   const Needs needs = attention->needs();
   AttentionProblem first(c, 1, needs);
   bool known = false;
@@ -148,10 +148,10 @@ void check_threads(std::string_view specification, const AttentionCase& c) {
   });
 }
 
-void check_causal(std::string_view specification, const AttentionCase& c) {
+void check_causal(const AttentionMaker& make, const AttentionCase& c) {
   if (!c.causal || c.m != c.n || c.columns) return;
   SCOPED_TRACE(c.name());
-  SitedAttention attention(specification, c);
+  SitedAttention attention(make, c);
   const Needs needs = attention->needs();
   AttentionProblem before(c, 1, needs);
   before.run(attention, false);
@@ -183,10 +183,10 @@ void check_causal(std::string_view specification, const AttentionCase& c) {
   }
 }
 
-void check_padding(std::string_view specification, const AttentionCase& c) {
+void check_padding(const AttentionMaker& make, const AttentionCase& c) {
   if (c.key_lengths.empty() || c.columns) return;
   SCOPED_TRACE(c.name());
-  SitedAttention attention(specification, c);
+  SitedAttention attention(make, c);
   const Needs needs = attention->needs();
   AttentionProblem before(c, 1, needs);
   // A padded token is also a query where queries and keys are the same tokens; nobody asks for its
@@ -220,10 +220,10 @@ void check_padding(std::string_view specification, const AttentionCase& c) {
   EXPECT_EQ(after.parameter_gradients, before.parameter_gradients);
 }
 
-void check_batch(std::string_view specification, const AttentionCase& c) {
+void check_batch(const AttentionMaker& make, const AttentionCase& c) {
   if (c.batch < 2 || c.columns) return;
   SCOPED_TRACE(c.name());
-  SitedAttention attention(specification, c);
+  SitedAttention attention(make, c);
   const Needs needs = attention->needs();
   AttentionProblem before(c, 1, needs);
   AttentionProblem after(c, 1, needs);
@@ -236,10 +236,10 @@ void check_batch(std::string_view specification, const AttentionCase& c) {
   EXPECT_TRUE(std::equal(after.y.begin() + first, after.y.end(), before.y.begin() + first));
 }
 
-void check_layout(std::string_view specification, const AttentionCase& c) {
+void check_layout(const AttentionMaker& make, const AttentionCase& c) {
   if (!c.columns) return;
   SCOPED_TRACE(c.name());
-  SitedAttention attention(specification, c);
+  SitedAttention attention(make, c);
   const Needs needs = attention->needs();
   AttentionCase dense_case = c;
   dense_case.columns = false;
@@ -257,8 +257,8 @@ void check_layout(std::string_view specification, const AttentionCase& c) {
                c.n + c.d, "y");
 }
 
-void check_attention(std::string_view attention) {
-  const Abilities abilities = make_attention(attention)->abilities();
+void check_attention(const AttentionMaker& attention) {
+  const Abilities abilities = attention()->abilities();
   for (const AttentionCase& c : cases_for(abilities)) {
     if (abilities.exact) check_exact(attention, c);
     check_cost(attention, c);

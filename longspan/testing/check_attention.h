@@ -13,21 +13,21 @@ namespace longspan::testing {
 std::vector<AttentionCase> cases_for(const Abilities& abilities);
 
 // Values and gradients against the double reference.
-void check_exact(std::string_view attention, const AttentionCase& c);
+void check_exact(const AttentionMaker& attention, const AttentionCase& c);
 // The meter and the arena against cost().
-void check_cost(std::string_view attention, const AttentionCase& c);
+void check_cost(const AttentionMaker& attention, const AttentionCase& c);
 // One, two and three threads give the same bits, and cost what cost() says.
-void check_threads(std::string_view attention, const AttentionCase& c);
+void check_threads(const AttentionMaker& attention, const AttentionCase& c);
 // Tokens from t on do not change outputs before t.
-void check_causal(std::string_view attention, const AttentionCase& c);
+void check_causal(const AttentionMaker& attention, const AttentionCase& c);
 // Tokens beyond the key lengths change nothing, whether overwritten or cut off.
-void check_padding(std::string_view attention, const AttentionCase& c);
+void check_padding(const AttentionMaker& attention, const AttentionCase& c);
 // A sequence does not see its neighbours in the batch.
-void check_batch(std::string_view attention, const AttentionCase& c);
+void check_batch(const AttentionMaker& attention, const AttentionCase& c);
 // Heads in columns and heads in planes give the same bits.
-void check_layout(std::string_view attention, const AttentionCase& c);
+void check_layout(const AttentionMaker& attention, const AttentionCase& c);
 
 // All of the above, as far as the abilities go.
-void check_attention(std::string_view attention);
+void check_attention(const AttentionMaker& attention);
 
 }  // namespace longspan::testing

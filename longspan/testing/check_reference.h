@@ -59,10 +59,10 @@ std::vector<double> complex_step(const Reference& reference,
 // Values and gradients of q, k, v, x and every trained parameter. `tolerance` is relative to the
 // largest entry of each tensor.
 template <class Reference>
-void check_reference(std::string_view specification, const AttentionCase& c,
-                     const Reference& reference, double tolerance = 5e-6) {
-  SCOPED_TRACE(std::string(specification) + ": " + c.name());
-  SitedAttention sited(specification, c);
+void check_reference(const AttentionMaker& make, const AttentionCase& c, const Reference& reference,
+                     double tolerance = 5e-6) {
+  SCOPED_TRACE(make.name() + ": " + c.name());
+  SitedAttention sited(make, c);
   AttentionProblem p(c, 1, sited->needs());
   p.run(sited);
   const auto& r = p;

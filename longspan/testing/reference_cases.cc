@@ -115,6 +115,7 @@ ModelConfig scaled() {
   ModelConfig c = small("decoder");
   c.embedding_scale = true;
   c.position_offset = 3;
+  c.final_norm = false;
   return c;
 }
 

@@ -188,7 +188,7 @@ class ReferenceModel {
         for (S& value : x.data) value *= 0.5;
       }
     }
-    return norm_of(side.name + ".norm", x);
+    return c_.final_norm ? norm_of(side.name + ".norm", x) : x;
   }
 
   Tensor<S> pooled(const Tensor<S>& x) const {

@@ -1,0 +1,40 @@
+// The mean of what a query may see, the simplest attention there is.
+//
+//   y_i  = 1/e_i · Σ_{j < e_i} v_j          query i sees the first e_i keys; y_i = 0 if e_i = 0
+//   dv_j = Σ_{i: e_i > j} dy_i/e_i          queries and keys play no part: dq = dk = 0
+//
+// e_i never falls, so one running sum forward and one backward are enough: O(n).
+//
+// Counts of a head, e wide, with m queries of which the last sees e_m keys:
+//   forward   e·(e_m + m) of add            backward   2·e·m of add
+#pragma once
+
+#include "longspan/attention/attention.h"
+
+namespace longspan {
+
+struct MeanConfig {
+  bool operator==(const MeanConfig&) const = default;
+  template <class See>
+  void visit(See /*see*/) {}  // see("name", field) for each option
+};
+
+class MeanAttention final : public Attention {
+ public:
+  static constexpr std::string_view kName = "mean";
+  explicit MeanAttention(const MeanConfig& /*config*/ = {}) {}
+  std::string_view name() const override { return kName; }
+  Abilities abilities() const override {
+    return {.causal = true, .cross = true, .key_lengths = true};
+  }
+  AttentionCost cost(const AttentionShape& shape) const override;
+
+ private:
+  void run_forward(const AttentionInputs& in, Heads y, std::span<float> saved,
+                   Arena& arena) const override;
+  void run_backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
+                    std::span<const float> saved, const AttentionGradients& grad,
+                    std::span<float> signals, Arena& arena) const override;
+};
+
+}  // namespace longspan
