@@ -39,6 +39,8 @@ T choice(std::string_view what, const std::string& name,
   throw_unknown("cost", what, name, known);
 }
 
+}  // namespace
+
 RuleTerms rule_terms(const CostOptions& o) {
   using Last = std::pair<std::string_view, LastLayer>;
   using Space = std::pair<std::string_view, ErrorSpace>;
@@ -55,13 +57,18 @@ RuleTerms rule_terms(const CostOptions& o) {
                                          Injection{"embedding", ErrorInjection::kAfterEmbedding}})};
 }
 
-// "300e9", "2048"
-Integer parse_tokens(const std::string& text) {
-  const double value = parse_number("cost", "tokens", text);
+LearningRule rule_from(const std::string& name) {
+  return name == "all" ? LearningRule::kBackprop : chosen("rule", name, kLearningRules).front();
+}
+
+Integer parse_whole(std::string_view key, const std::string& text) {
+  const double value = parse_number("cost", key, text);
   require(value >= 1.0 && value <= 1e24 && value == std::floor(value),
-          "[cost] tokens is '{}'; need a whole number from 1 to 1e24", text);
+          "[cost] {} is '{}'; need a whole number from 1 to 1e24", key, text);
   return static_cast<Integer>(value);
 }
+
+namespace {
 
 CostReport make_report(const CostOptions& o, const Workload& workload, const Model& model,
                        bool for_programs) {
@@ -84,7 +91,7 @@ CostReport make_report(const CostOptions& o, const Workload& workload, const Mod
   report.shown_views = chosen("view", o.view.empty() ? usual : o.view, kCostViews);
   report.shown_rules = chosen("rule", o.rule, kLearningRules);
   report.rules_were_chosen = o.rule != "all";
-  if (!o.tokens.empty()) report.tokens = parse_tokens(o.tokens);
+  if (!o.tokens.empty()) report.tokens = parse_whole("tokens", o.tokens);
   return report;
 }
 
@@ -95,11 +102,13 @@ CostReport report_of(const CostOptions& o, const Workload& workload, bool for_pr
 void run(const CostOptions& o, const Common& common) {
   require(o.by == "layer" || o.by == "phase", "[cost] --by {}; need layer or phase", o.by);
   if (o.scaling) return print_scaling(common.json);
+  check_solve_options(o.solve, o.verify);
+  if (!o.solve.what.empty() && o.solve.what != "crossovers") return print_solution(o, common.json);
   const bool for_programs = common.json || o.csv;
   const Workload workload = workload_from(o.model);
-  if (o.verify) return print_verification(workload, {.memory = o.memory}, common);
+  if (o.verify) return print_verification(workload, {.memory = !o.solve.memory.empty()}, common);
   const CostReport report = report_of(o, workload, for_programs);
-  if (o.solve) return print_crossovers(report, common.json);
+  if (!o.solve.what.empty()) return print_crossovers(report, common.json);
   if (o.formula || o.latex) return print_formulas(report, o.latex);
   std::optional<ConventionReport> as;
   if (!o.as.empty()) as = report_as(o.as, workload, Model(workload.model, ModelUse::kCount));
@@ -122,20 +131,15 @@ void add_report_options(CLI::App& command, CostOptions& o) {
   command.add_option("--tokens", o.tokens, "Tokens of a whole run: 300e9")->group(group);
   command.add_flag("--formula", o.formula, "The formulas, with their equations")->group(group);
   command.add_flag("--latex", o.latex, "The formulas as LaTeX")->group(group);
-  command.add_flag("--solve", o.solve, "From which length on is what cheaper")->group(group);
   command.add_flag("--scaling", o.scaling, "Why scores are divided by √d_k, sampled")->group(group);
   command.add_option("--diff", o.diff, "Beside another model, or this one with key=value,…")
       ->group(group);
   command.add_option("--as", o.as, "What fvcore, thop, ptflops, torch, … would report")
       ->group(group);
   command.add_flag("--csv", o.csv, "Comma-separated values")->group(group);
-  CLI::Option* verify =
-      command
-          .add_flag("--verify", o.verify,
-                    "Runs the model: predicted beside measured counts, memory, time")
-          ->group(group);
-  command.add_flag("--memory", o.memory, "With --verify: against the process's resident set alone")
-      ->needs(verify)
+  command
+      .add_flag("--verify", o.verify,
+                "Runs the model: predicted beside measured counts, memory, time")
       ->group(group);
   group = "Assumptions";
   add_text(command, "--optimizer", o.optimizer, "sgd, momentum, adam or adamw", group);
@@ -166,6 +170,7 @@ void add_cost(CLI::App& app, const Common& common) {
   const auto options = std::make_shared<CostOptions>();
   add_model_options(*command, options->model);
   add_report_options(*command, *options);
+  add_solve_options(*command, options->solve);
   command->footer(
       "Examples:\n"
       "  longspan cost --model bert-base --length 128\n"
@@ -173,7 +178,8 @@ void add_cost(CLI::App& app, const Common& common) {
       "  longspan cost --encoder-layers 1 --d-model 64 --heads 4 --d-ff 256 --vocab 1000 \\\n"
       "    --length 128 --view all --formula\n"
       "  longspan cost --model gpt2 --diff attention=flash\n"
-      "  longspan cost --model llama-2-7b --as fvcore --length 128");
+      "  longspan cost --model llama-2-7b --as fvcore --length 128\n"
+      "  longspan cost --model gpt2 --attention flash --solve length --memory 16GiB");
   command->callback([options, &common] { run(*options, common); });
 }
 

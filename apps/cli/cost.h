@@ -22,19 +22,30 @@ struct ModelOptions {
   std::optional<std::size_t> length, target_length, batch;
   std::vector<std::int32_t> lengths;
   std::string attention = "full";
+  std::optional<std::string> decoder_attention, cross_attention;
   std::optional<std::string> wiring, norm, activation, positions, head;
+  std::optional<std::size_t> frozen_layers, lora_rank;
   bool causal = false;
   bool gated = false;
   bool tied = false;
   bool untied = false;
   bool no_bias = false;
   bool attention_bias = false;
+  bool checkpointing = false;
 };
 void add_model_options(CLI::App& command, ModelOptions& options);
 // Checked: what comes back can be counted.
 Workload workload_from(const ModelOptions& options);
 // "attention=flash,kv_heads=8" changes the model; anything else is a model of its own.
 Workload other_workload(const ModelOptions& options, const std::string& other);
+
+// What --solve is about: "crossovers" of the formulas, or length, batch or width.
+struct SolveOptions {
+  std::string what;
+  std::string memory, flops;  // budgets; "resident": what --verify is to look at
+  std::string against;        // two mechanisms, or one beside --attention
+  bool inference = false;
+};
 
 struct CostOptions {
   ModelOptions model;
@@ -51,12 +62,16 @@ struct CostOptions {
   std::string injection = "input";
   bool formula = false;
   bool latex = false;
-  bool solve = false;
+  SolveOptions solve;
   bool scaling = false;
   bool csv = false;
   bool verify = false;
-  bool memory = false;
 };
+
+RuleTerms rule_terms(const CostOptions& options);
+LearningRule rule_from(const std::string& name);
+// "300e9", "2048"
+Integer parse_whole(std::string_view key, const std::string& text);
 
 struct CostReport {
   Workload workload;
@@ -87,6 +102,10 @@ void print_convention(const ConventionReport& report);
 void print_formulas(const CostReport& report, bool latex);
 void print_crossovers(const CostReport& report, bool json);
 void print_scaling(bool json);
+void add_solve_options(CLI::App& command, SolveOptions& options);
+// Throws Error where something is said that nothing asks for.
+void check_solve_options(const SolveOptions& options, bool verifies);
+void print_solution(const CostOptions& options, bool json);
 
 // 8781824 → "8.782 M", 3.2e23 → "323.0 Z".
 std::string with_unit(Integer value);

@@ -1,78 +1,12 @@
-// The report for programs. Counts may need more than 64 bits and are printed digit by digit, which
-// is why this writes JSON itself.
+// The report for programs.
 #include <fmt/core.h>
 
-#include <cmath>
-#include <concepts>
-#include <nlohmann/json.hpp>
-
 #include "cost.h"
+#include "json_writer.h"
 
 namespace longspan::cli {
 
 namespace {
-
-// Writes values one after the other; commas and braces follow from the calls.
-class JsonWriter {
- public:
-  void open(char bracket) {
-    separate();
-    text_ += bracket;
-    closers_.push_back(bracket == '{' ? '}' : ']');
-    first_ = true;
-  }
-  void close() {
-    text_ += closers_.back();
-    closers_.pop_back();
-    first_ = false;
-  }
-  void key(std::string_view name) {
-    separate();
-    text_ += quoted(name) + ": ";
-    first_ = true;  // no comma before the value
-  }
-  template <class T>
-  void value(const T& value) {
-    separate();
-    if constexpr (std::same_as<T, bool>) {
-      text_ += value ? "true" : "false";
-    } else if constexpr (std::integral<T> || std::same_as<T, Integer>) {
-      text_ += to_decimal(static_cast<Integer>(value));
-    } else if constexpr (std::floating_point<T>) {
-      text_ += std::isfinite(value) ? fmt::format("{}", value) : "null";
-    } else {
-      text_ += quoted(value);
-    }
-  }
-  void null() {
-    separate();
-    text_ += "null";
-  }
-  template <class T>
-  void field(std::string_view name, const T& what) {
-    key(name);
-    value(what);
-  }
-  void count(std::string_view name, const CountValue& what) {
-    key(name);
-    open('{');
-    field("maccs", what.maccs);
-    field("flops", what.flops);
-    close();
-  }
-  const std::string& text() const { return text_; }
-
- private:
-  static std::string quoted(std::string_view text) { return nlohmann::json(text).dump(); }
-  void separate() {
-    if (!first_) text_ += ", ";
-    first_ = false;
-  }
-
-  std::string text_;
-  std::string closers_;
-  bool first_ = true;
-};
 
 void write_config(const CostReport& report, JsonWriter& to) {
   to.key("config");
@@ -99,6 +33,7 @@ void write_parameters(const ParameterCounts& parameters, JsonWriter& to) {
   to.key("parameters");
   to.open('{');
   to.field("total", parameters.total);
+  to.field("trained", parameters.trained);
   to.key("by_layer");
   to.open('[');
   for (const ParameterCounts::Layer& layer : parameters.layers) {

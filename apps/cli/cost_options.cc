@@ -148,9 +148,14 @@ void set_variants(const ModelOptions& o, Workload& w) {
   override_with(o.norm, c.norm);
   override_with(o.activation, c.activation);
   override_with(o.positions, c.positions);
+  override_with(o.decoder_attention, c.decoder_attention);
+  override_with(o.cross_attention, c.cross_attention);
+  override_with(o.frozen_layers, c.frozen_layers);
+  override_with(o.lora_rank, c.lora_rank);
   override_with(o.batch, w.batch);
   c.attention = o.attention;
   c.gated = c.gated || o.gated;
+  c.checkpointing = c.checkpointing || o.checkpointing;
   require(!o.tied || !o.untied, "[cost] --tied and --untied; need the one or the other");
   if (o.tied) c.tied = c.shared_table = true;
   if (o.untied) c.tied = false;
@@ -207,6 +212,14 @@ void add_model_options(CLI::App& command, ModelOptions& o) {
   group = "Variants";
   add_text(command, "--attention", o.attention, "Mechanism, KIND[:key=value,…]; see longspan list",
            group);
+  command
+      .add_option("--decoder-attention", o.decoder_attention,
+                  "Of the decoder's own sequence, beside an encoder; as --attention unless given")
+      ->group(group);
+  command
+      .add_option("--cross-attention", o.cross_attention,
+                  "From the decoder to the encoder; as the decoder's unless given")
+      ->group(group);
   command.add_flag("--causal", o.causal, "Masked self-attention")->group(group);
   command.add_option("--wiring", o.wiring, "post, pre or reversible")->group(group);
   command.add_option("--norm", o.norm, "layer or rms")->group(group);
@@ -221,6 +234,14 @@ void add_model_options(CLI::App& command, ModelOptions& o) {
   command.add_flag("--untied", o.untied, "A softmax layer of its own")->group(group);
   command.add_flag("--no-bias", o.no_bias, "No biases")->group(group);
   command.add_flag("--attention-bias", o.attention_bias, "Biases in attention too")->group(group);
+  command
+      .add_flag("--checkpointing", o.checkpointing,
+                "Layers keep their input only and are computed again")
+      ->group(group);
+  add_size(command, "--frozen-layers", o.frozen_layers,
+           "The embedding and so many first layers are not trained", group);
+  add_size(command, "--lora-rank", o.lora_rank,
+           "Only adapters of this rank in the attention are trained", group);
 }
 
 Workload workload_from(const ModelOptions& options) {

@@ -63,7 +63,10 @@ void print_heading(const CostReport& report) {
   }
   fmt::print("{} of {}, width {}, {} heads, FFN {}, vocabulary {}; {} attention\n", c.family,
              blocks, c.d_model, c.heads, w.d_ff(), c.vocab, c.attention);
-  fmt::print("{} parameters; a step has {}\n", to_grouped_decimal(report.parameters.total), tokens);
+  const ParameterCounts& p = report.parameters;
+  const std::string trained =
+      p.trained == p.total ? "" : fmt::format(", {} trained", to_grouped_decimal(p.trained));
+  fmt::print("{} parameters{}; a step has {}\n", to_grouped_decimal(p.total), trained, tokens);
 }
 
 std::string_view meaning(CostView view) {

@@ -235,6 +235,15 @@ void add_model_options(CLI::App& command, TrainOptions& o) {
   add_text(command, "--positions", m.positions, "none, sinusoidal, learned or rotary", group);
   add_number(command, "--dropout", m.dropout, "Dropout", group);
   command.add_flag("--no-bias", o.no_bias, "No biases in linear layers")->group(group);
+  command
+      .add_flag("--checkpointing", m.checkpointing,
+                "Layers keep their input only and are computed again")
+      ->group(group);
+  add_number(command, "--frozen-layers", m.frozen_layers,
+             "The embedding and so many first layers are not trained", group);
+  add_number(command, "--lora-rank", m.lora_rank,
+             "Only adapters of this rank in the attention are trained; 0: everything is", group);
+  add_number(command, "--lora-alpha", m.lora_alpha, "Adapters are scaled by alpha / rank", group);
   command.add_flag("--untied", o.untied, "A softmax layer of its own")->group(group);
 }
 

@@ -2,10 +2,13 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
 #include <fstream>
 #include <limits>
 #include <string_view>
+
+#include "longspan/base/config.h"
 
 namespace longspan {
 
@@ -31,6 +34,35 @@ std::string format_bytes(std::uint64_t bytes) {
     ++unit;
   }
   return fmt::format("{:.1f} {}", value, kUnits[unit]);
+}
+
+std::uint64_t parse_bytes(std::string_view who, std::string_view key, std::string_view text) {
+  struct Unit {
+    std::string_view name;
+    double bytes;
+  };
+  static constexpr std::array<Unit, 12> kUnits = {{{"", 1.0},
+                                                   {"B", 1.0},
+                                                   {"KiB", 0x1p10},
+                                                   {"MiB", 0x1p20},
+                                                   {"GiB", 0x1p30},
+                                                   {"TiB", 0x1p40},
+                                                   {"PiB", 0x1p50},
+                                                   {"kB", 1e3},
+                                                   {"MB", 1e6},
+                                                   {"GB", 1e9},
+                                                   {"TB", 1e12},
+                                                   {"PB", 1e15}}};
+  const std::size_t digits = std::min(text.find_first_not_of("0123456789.eE+"), text.size());
+  std::string_view name = text.substr(digits);
+  name.remove_prefix(std::min(name.find_first_not_of(' '), name.size()));
+  for (const Unit& unit : kUnits) {
+    if (unit.name != name || digits == 0) continue;
+    const double bytes = parse_number(who, key, text.substr(0, digits)) * unit.bytes;
+    if (bytes >= 1.0 && bytes <= 0x1p58) return static_cast<std::uint64_t>(bytes);
+  }
+  throw Error(fmt::format("[{}] {} is '{}'; need bytes from 1 to 256 PiB, as 16GiB, 16GB or 4096",
+                          who, key, text));
 }
 
 }  // namespace longspan

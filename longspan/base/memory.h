@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace longspan {
 
@@ -12,5 +13,9 @@ std::uint64_t available_memory();
 
 // "23.1 GiB", "512.0 KiB", "17 B".
 std::string format_bytes(std::uint64_t bytes);
+
+// "16GiB", "1.5 GB", "512MiB", "4096": binary units, decimal ones, or bytes; a fraction of a byte
+// is dropped. Throws Error "[who] key is 'text'; need …".
+std::uint64_t parse_bytes(std::string_view who, std::string_view key, std::string_view text);
 
 }  // namespace longspan

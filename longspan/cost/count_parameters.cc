@@ -33,12 +33,18 @@ Place place_of(const Workload& w, std::string_view parameter) {
 ParameterCounts count_parameters(const Workload& w, const Model& model) {
   ParameterCounts out;
   for (const Parameter& p : model.parameters().all()) {
-    if (p.constant) continue;
+    const auto size = static_cast<Integer>(p.size());
+    if (p.fill) {
+      out.drawn += size;
+      continue;
+    }
     const Place place = place_of(w, p.name);
     if (place.layer == "softmax" && !w.output_layer) continue;
-    const auto size = static_cast<Integer>(p.size());
     out.total += size;
-    if (!p.is_vector) out.matrices += size;
+    if (!p.constant) {
+      out.trained += size;
+      if (!p.is_vector) out.matrices += size;
+    }
     const std::string name = place.stack.name(place.layer);
     auto at = std::ranges::find(out.layers, name, &ParameterCounts::Layer::name);
     if (at == out.layers.end()) {

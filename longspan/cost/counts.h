@@ -71,8 +71,10 @@ struct ParameterCounts {
     Integer count = 1;
     Integer parameters = 0;  // of all copies together
   };
-  Integer total = 0;
-  Integer matrices = 0;  // of the total: what weight decay touches
+  Integer total = 0;     // frozen ones too
+  Integer trained = 0;   // of the total: with a gradient
+  Integer matrices = 0;  // of the trained: what weight decay touches
+  Integer drawn = 0;     // beside the total: features and rotations, which nothing trains
   std::vector<Layer> layers;
 };
 ParameterCounts count_parameters(const Workload& workload, const Model& model);

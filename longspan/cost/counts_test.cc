@@ -139,14 +139,17 @@ TEST(Executed, SumsAreThoseOfTheModel) {
                 static_cast<Integer>((sum.forward + sum.backward + sum.update).maccs))
           << c.name;
       const ParameterCounts parameters = count_parameters(w, model);
-      EXPECT_EQ(parameters.total, static_cast<Integer>(model.parameters().count())) << c.name;
+      EXPECT_EQ(parameters.trained, static_cast<Integer>(model.parameters().count())) << c.name;
       Integer by_layer = 0;
       for (const ParameterCounts::Layer& layer : parameters.layers) by_layer += layer.parameters;
       EXPECT_EQ(by_layer, parameters.total);
       const MemoryUse use = memory_use(w, model, parameters, {"fp32", 4}, optimizer_cost("adam"));
       EXPECT_EQ(use.peak, static_cast<Integer>(model.training_bytes(w.shape()))) << c.name;
       EXPECT_EQ(use.activations + use.workspace, use.peak) << c.name;
-      EXPECT_EQ(use.optimizer, 2 * use.parameters);
+      // Drawn features take memory, and no gradient.
+      EXPECT_EQ(use.parameters, 4 * static_cast<Integer>(model.parameters().total())) << c.name;
+      EXPECT_EQ(use.gradients, 4 * parameters.trained) << c.name;
+      EXPECT_EQ(use.optimizer, 8 * parameters.trained) << c.name;
       ++compared;
     }
   }

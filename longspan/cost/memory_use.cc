@@ -44,7 +44,7 @@ OptimizerCost optimizer_cost(std::string_view name) {
 }
 
 CountValue optimizer_step(const OptimizerCost& optimizer, const ParameterCounts& parameters) {
-  CountValue step = optimizer_formula(optimizer.kind, parameters.total).evaluate({});
+  CountValue step = optimizer_formula(optimizer.kind, parameters.trained).evaluate({});
   if (optimizer.decays) step.flops += 2 * parameters.matrices;
   return step;
 }
@@ -57,9 +57,9 @@ MemoryUse memory_use(const Workload& workload, const Model& model,
   };
   const StepMemory step = model.training_memory(workload.shape());
   MemoryUse use;
-  use.parameters = parameters.total * element.bytes;
-  use.gradients = use.parameters;
-  use.optimizer = use.parameters * optimizer.blocks;
+  use.parameters = (parameters.total + parameters.drawn) * element.bytes;
+  use.gradients = parameters.trained * element.bytes;
+  use.optimizer = use.gradients * optimizer.blocks;
   use.activations = scaled(step.kept);
   use.peak = scaled(step.peak);
   use.workspace = use.peak - use.activations;

@@ -1,5 +1,6 @@
 #include "longspan/cost/workload.h"
 
+#include <algorithm>
 #include <array>
 
 #include "longspan/attention/registry.h"
@@ -15,41 +16,62 @@ void check_size(std::string_view what, std::size_t value, std::size_t most) {
   require(value >= 1 && value <= most, "[cost] {} is {}; need 1 to {}", what, value, most);
 }
 
-// What the mechanism cannot do, asked of a shape that needs no memory to speak of.
-void check_mechanism(const Workload& w) {
+// What a mechanism, or one of several "a|b", cannot do in a layer of this model.
+void check_mechanisms(const std::string& specification, const AttentionShape& shape,
+                      const ModelConfig& m) {
+  const auto turns = 1 + static_cast<std::size_t>(std::ranges::count(specification, '|'));
+  for (std::size_t turn = 0; turn < turns; ++turn) {
+    Parameters parameters;
+    Parameter& projections = parameters.declare("qkv.weight", 3 * m.d_model, m.d_model, {});
+    const std::unique_ptr<Attention> mechanism = make_attention(mechanism_of(specification, turn));
+    mechanism->declare({.parameters = parameters,
+                        .d_model = m.d_model,
+                        .heads = shape.heads,
+                        .kv_heads = shape.kv_heads,
+                        .d_head = shape.d,
+                        .max_length = m.max_length,
+                        .projections = &projections});
+    mechanism->check(shape);
+  }
+}
+
+// Asked of shapes that need no memory to speak of.
+void check_attention(const Workload& w) {
   static constexpr std::array<std::int32_t, 1> kLengths = {1};
-  const std::size_t d_head = w.model.d_model / w.model.heads;
-  AttentionShape shape{.heads = w.model.heads,
+  const ModelConfig& m = w.model;
+  const std::size_t d_head = m.d_model / m.heads;
+  AttentionShape shape{.heads = m.heads,
                        .kv_heads = w.kv_heads(),
                        .m = 1,
                        .n = 1,
                        .d = d_head,
                        .e = d_head,
-                       .causal = w.model.family == "decoder",
-                       .dropout = w.model.dropout > 0.0F};
+                       .causal = m.family == "decoder",
+                       .dropout = m.dropout > 0.0F};
   if (!w.lengths.empty()) shape.key_lengths = kLengths;
-  const std::unique_ptr<Attention> mechanism = make_attention(w.model.attention);
-  mechanism->check(shape);
-  if (!w.has_both()) return;
+  check_mechanisms(m.attention, shape, m);
+  const std::string& decoder = m.decoder_attention.empty() ? m.attention : m.decoder_attention;
+  if (!w.has_both()) {
+    require(m.decoder_attention.empty() && m.cross_attention.empty(),
+            "[cost] attention of a decoder beside an encoder, and one stack; need both");
+    return;
+  }
   shape.causal = true;
-  mechanism->check(shape);
+  check_mechanisms(decoder, shape, m);
   shape.causal = false;
   shape.n = 2;
-  mechanism->check(shape);
+  check_mechanisms(m.cross_attention.empty() ? decoder : m.cross_attention, shape, m);
 }
 
 // A step does less than eight times what the closed form says, whatever the engine adds to it
 // (gates, biases, recomputation).
-void check_counters(const Workload& w) {
+Integer step_flops(const Workload& w) {
   const ModelFormula model = formula_of(w, CostView::kExecuted);
   const CountFormula step = rule_formula(model, LearningRule::kBackprop).total();
-  const Integer flops =
-      multiply_exactly(static_cast<Integer>(w.batch), step.flops.evaluate(symbol_values(w)));
-  require(flops < Integer{1} << 60,
-          "[cost] one step takes {} FLOPs, more than the engine's counters hold; need a smaller "
-          "batch, length or model",
-          to_decimal(flops));
+  return multiply_exactly(static_cast<Integer>(w.batch), step.flops.evaluate(symbol_values(w)));
 }
+
+constexpr Integer kMostFlops = Integer{1} << 60;
 
 // The layer that a classifier ends in sees one row and has c outputs.
 void end_in_classes(ModelFormula& model, CostView view) {
@@ -112,9 +134,15 @@ void check(const Workload& w) {
     require(n >= 0 && static_cast<std::size_t>(n) <= w.length,
             "[cost] a sequence of {} real tokens; need 0 to {}", n, w.length);
   }
-  check_mechanism(w);
-  check_counters(w);
+  check_attention(w);
+  const Integer flops = step_flops(w);
+  require(flops < kMostFlops,
+          "[cost] one step takes {} FLOPs, more than the engine's counters hold; need a smaller "
+          "batch, length or model",
+          to_decimal(flops));
 }
+
+bool fits_counters(const Workload& w) { return step_flops(w) < kMostFlops; }
 
 SymbolValues symbol_values(const Workload& w) {
   const auto value = [](std::size_t x) { return static_cast<Integer>(x); };
@@ -162,6 +190,9 @@ std::vector<std::string> beyond_the_paper(const Workload& w) {
   add(m.head_transform, "a transform before the output layer");
   add(m.tied && w.output_layer && m.head == "lm", "tied vocabulary matrices");
   add(m.dropout > 0.0F, "dropout");
+  add(m.checkpointing, "checkpointing, which computes every block twice");
+  add(m.frozen_layers > 0, "frozen layers");
+  add(m.lora_rank > 0, "adapters of low rank");
   add(!w.lengths.empty(), "padding that is skipped");
   return list;
 }

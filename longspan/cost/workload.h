@@ -45,6 +45,8 @@ inline constexpr std::size_t kMostLayers = 1024;
 // Throws Error, in one sentence, for what cannot be built or would not fit the engine's counters of
 // 64 bits.
 void check(const Workload& workload);
+// Whether a step's work fits those counters, whatever the mechanism.
+bool fits_counters(const Workload& workload);
 
 // Every symbol of model_formula() but B.
 SymbolValues symbol_values(const Workload& workload);
