@@ -179,7 +179,7 @@ TEST_F(EmptyCache, WhatNeedsACalibrationSaysSo) {
 TEST_F(EmptyCache, ABrokenCalibrationIsRefused) {
   const std::filesystem::path path = calibration_path(this_machine());
   std::filesystem::create_directories(path.parent_path());
-  write_bytes(path, "{\"format\": 1}");
+  write_bytes(path, "{\"format\": 2}");
   expect_wrong_input(longspan({"calibrate", "--show"}), "run longspan calibrate again");
   write_bytes(path, "{");
   expect_wrong_input(longspan({"calibrate", "--show"}), "line 1");

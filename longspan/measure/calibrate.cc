@@ -1,6 +1,5 @@
 #include "longspan/measure/calibrate.h"
 
-#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -77,12 +76,16 @@ struct AttentionPoint {
   std::size_t heads, d, length, batch;
   bool causal;
 };
+// Short and long, narrow and wide heads: a mechanism's quantities vary differently along each.
 constexpr std::array kAttentionPoints = {
     AttentionPoint{4, 32, 128, 4, false},  AttentionPoint{2, 64, 256, 1, false},
     AttentionPoint{4, 32, 512, 1, false},  AttentionPoint{2, 64, 1024, 1, false},
     AttentionPoint{2, 32, 2048, 1, false}, AttentionPoint{2, 128, 512, 1, false},
     AttentionPoint{2, 64, 768, 2, true},   AttentionPoint{4, 32, 256, 4, true},
-    AttentionPoint{8, 16, 384, 1, false},
+    AttentionPoint{8, 16, 384, 1, false},  AttentionPoint{4, 16, 1280, 1, false},
+    AttentionPoint{4, 24, 112, 3, false},  AttentionPoint{4, 64, 80, 2, false},
+    AttentionPoint{2, 24, 600, 2, false},  AttentionPoint{4, 64, 288, 2, true},
+    AttentionPoint{8, 64, 40, 2, false},
 };
 
 // One attention layer with next to nothing around it.
@@ -136,44 +139,66 @@ std::vector<std::unique_ptr<ModelRun>> attention_runs(const Mechanism& mechanism
   return runs;
 }
 
-void calibrate_attention(Calibration& c, const Mechanism& mechanism) {
-  const auto runs = attention_runs(mechanism);
-  require(!runs.empty(), "[calibrate] {} ran on no shape; need one", mechanism.name);
+// A mechanism on each of its shapes, and what was measured: forward, then forward and backward.
+struct MeasuredAttention {
+  std::string_view name;
+  std::vector<std::unique_ptr<ModelRun>> runs;
+  std::vector<Samples> forward;
+  std::vector<Samples> gradients;
+};
+
+// All mechanisms take their turns together: what disturbs one of them disturbs all.
+std::vector<MeasuredAttention> measure_attention() {
+  std::vector<MeasuredAttention> all;
   std::vector<Job> jobs;
-  for (const auto& run : runs) {
-    jobs.emplace_back([&run = *run] { run.forward(); });
-    jobs.emplace_back([&run = *run] { run.gradients(); });
+  for (const Mechanism& mechanism : mechanisms()) {
+    all.push_back({mechanism.name, attention_runs(mechanism), {}, {}});
+    require(!all.back().runs.empty(), "[calibrate] {} ran on no shape; need one", mechanism.name);
+    for (const auto& run : all.back().runs) {
+      jobs.emplace_back([&run = *run] { run.forward(); });
+      jobs.emplace_back([&run = *run] { run.gradients(); });
+    }
   }
   const std::vector<Samples> samples = sample(jobs);
-  const std::string forward = attention_rate(mechanism.name, Phase::kForward);
-  const std::string backward = attention_rate(mechanism.name, Phase::kBackward);
-  const auto fit = [&](const std::string& rate, std::span<const TimedPoint> points) {
+  auto next = samples.begin();
+  for (MeasuredAttention& m : all) {
+    for (std::size_t i = 0; i < m.runs.size(); ++i) {
+      m.forward.push_back(*next++);
+      m.gradients.push_back(*next++);
+    }
+  }
+  return all;
+}
+
+// Everything but the mechanism's call is taken off by what is known of it. Errors count as parts of
+// the whole: where the mechanism is little of it, little is known of the mechanism.
+TimedPoint attention_point(const Calibration& c, std::span<const Operation> operations,
+                           const std::string& rate, std::size_t bytes, const Samples& samples) {
+  const Split s = split(c, operations, rate, static_cast<double>(bytes));
+  const double all = samples.undisturbed();
+  return {s.x, all - s.others, all};
+}
+
+void fit_attention(Calibration& c, const MeasuredAttention& m) {
+  for (const Phase phase : {Phase::kForward, Phase::kBackward}) {
+    const std::string rate = attention_rate(m.name, phase);
+    std::vector<TimedPoint> points;
+    for (std::size_t i = 0; i < m.runs.size(); ++i) {
+      Model& model = m.runs[i]->model();
+      const Batch& batch = m.runs[i]->batch();
+      if (phase == Phase::kForward) {
+        points.push_back(attention_point(c, forward_operations(model, batch), rate,
+                                         model.inference_bytes(batch), m.forward[i]));
+        continue;
+      }
+      auto operations = step_operations(model, batch, m.runs[i]->train_config().optimizer);
+      std::erase_if(operations, [](const Operation& o) { return o.phase == Phase::kOptimizer; });
+      points.push_back(
+          attention_point(c, operations, rate, model.training_bytes(batch), m.gradients[i]));
+    }
     const Fit f = fit_seconds(points);
     c.rates[rate] = {f.coefficients, {}, f.error};
-  };
-  // Other calls are all but none of the time; where noise makes them more, a tenth remains.
-  const auto rest = [](double all, double others) { return std::max(all - others, 0.1 * all); };
-  std::vector<TimedPoint> points;
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    Model& model = runs[i]->model();
-    const Batch& batch = runs[i]->batch();
-    const auto bytes = static_cast<double>(model.inference_bytes(batch));
-    const Split s = split(c, forward_operations(model, batch), forward, bytes);
-    points.push_back({s.x, rest(samples[2 * i].undisturbed(), s.others)});
   }
-  fit(forward, points);
-  points.clear();
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    Model& model = runs[i]->model();
-    const Batch& batch = runs[i]->batch();
-    const auto bytes = static_cast<double>(model.training_bytes(batch));
-    std::vector<Operation> operations =
-        step_operations(model, batch, runs[i]->train_config().optimizer);
-    std::erase_if(operations, [](const Operation& o) { return o.phase == Phase::kOptimizer; });
-    const Split s = split(c, operations, backward, bytes);
-    points.push_back({s.x, rest(samples[2 * i + 1].undisturbed(), s.others)});
-  }
-  fit(backward, points);
 }
 
 struct ClosingPoint {
@@ -237,10 +262,8 @@ Calibration calibrate(const std::function<void(std::string_view)>& report) {
   c.fma_peak = fma_peak();
   report("kernels");
   calibrate_kernels(c, Caches{});
-  for (const Mechanism& mechanism : mechanisms()) {
-    report(fmt::format("attention {}", mechanism.name));
-    calibrate_attention(c, mechanism);
-  }
+  report("attention");
+  for (const MeasuredAttention& m : measure_attention()) fit_attention(c, m);
   report("whole models");
   calibrate_models(c);
   c.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

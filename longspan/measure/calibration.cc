@@ -19,7 +19,7 @@ namespace longspan {
 
 namespace {
 
-constexpr int kFormat = 1;
+constexpr int kFormat = 2;
 
 std::string cpu_name() {
   std::ifstream info("/proc/cpuinfo");

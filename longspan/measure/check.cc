@@ -1,12 +1,13 @@
 #include "longspan/measure/check.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <memory>
 
 #include "longspan/attention/registry.h"
-#include "longspan/base/error.h"
 
 namespace longspan {
 
@@ -88,29 +89,24 @@ std::vector<GridPoint> check_grid() {
 
 std::vector<CheckedPoint> check_times(const Calibration& c,
                                       const std::function<void(std::string_view)>& report) {
-  const std::vector<GridPoint> grid = check_grid();
   std::vector<CheckedPoint> checked;
-  for (const Mechanism& m : mechanisms()) {
-    report(m.name);
-    std::vector<std::unique_ptr<ModelRun>> runs;
-    std::vector<Job> jobs;
-    const std::size_t first = checked.size();
-    for (const GridPoint& p : grid) {
-      if (p.config.attention != m.name) continue;
-      runs.push_back(std::make_unique<ModelRun>(p.config, p.shape));
-      ModelRun& run = *runs.back();
-      const OptimizerConfig& optimizer = run.train_config().optimizer;
-      checked.push_back({p,
-                         {predict_forward(c, run.model(), run.batch()), {}},
-                         {predict_step(c, run.model(), run.batch(), optimizer), {}}});
-      jobs.emplace_back([&run] { run.forward(); });
-      jobs.emplace_back([&run] { run.step(); });
-    }
-    const std::vector<Samples> samples = sample(jobs);
-    for (std::size_t i = 0; i < runs.size(); ++i) {
-      checked[first + i].forward.measured = samples[2 * i];
-      checked[first + i].step.measured = samples[2 * i + 1];
-    }
+  std::vector<std::unique_ptr<ModelRun>> runs;
+  std::vector<Job> jobs;
+  for (const GridPoint& p : check_grid()) {
+    runs.push_back(std::make_unique<ModelRun>(p.config, p.shape));
+    ModelRun& run = *runs.back();
+    const OptimizerConfig& optimizer = run.train_config().optimizer;
+    checked.push_back({p,
+                       {predict_forward(c, run.model(), run.batch()), {}},
+                       {predict_step(c, run.model(), run.batch(), optimizer), {}}});
+    jobs.emplace_back([&run] { run.forward(); });
+    jobs.emplace_back([&run] { run.step(); });
+  }
+  report(fmt::format("{} points, forward and training step", runs.size()));
+  const std::vector<Samples> samples = sample(jobs);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    checked[i].forward.measured = samples[2 * i];
+    checked[i].step.measured = samples[2 * i + 1];
   }
   return checked;
 }

@@ -37,7 +37,7 @@ struct CheckedPoint {
 // At least forty points; every mechanism of the registry is in it.
 std::vector<GridPoint> check_grid();
 
-// `report` is told of each mechanism as it comes.
+// All points take their turns together. `report` is told how many there are.
 std::vector<CheckedPoint> check_times(const Calibration& calibration,
                                       const std::function<void(std::string_view)>& report);
 

@@ -11,11 +11,15 @@ namespace longspan {
 struct TimedPoint {
   std::vector<double> x;
   double seconds = 0.0;
+  // What an error is compared with, where that is more than `seconds`: of what they are part of.
+  double whole = 0.0;
+
+  double scale() const { return whole > 0.0 ? whole : seconds; }
 };
 
 struct Fit {
   std::vector<double> coefficients;
-  double error = 0.0;  // root mean square of (fitted − measured) / measured
+  double error = 0.0;  // root mean square of (fitted − measured) / scale
 };
 
 // Least squares of the relative errors. Every point has the same number of x.

@@ -30,6 +30,13 @@ TEST(FitSeconds, NothingIsNegative) {
   EXPECT_NEAR(fit.coefficients[0], 4.0 / 3.0, 1e-9);
 }
 
+TEST(FitSeconds, PartsOfALongWholeCountLittle) {
+  // Alone, 3 and 1 would meet near 1.2; as a hundredth of its whole, the first says next to
+  // nothing.
+  const std::vector<TimedPoint> points = {{{1.0}, 3.0, 300.0}, {{1.0}, 1.0}};
+  EXPECT_NEAR(fit_seconds(points).coefficients[0], 1.0, 1e-4);
+}
+
 TEST(FitSeconds, AQuantityThatNeverOccursCostsNothing) {
   const std::vector<TimedPoint> points = {{{1.0, 0.0}, 2.0}, {{3.0, 0.0}, 6.0}};
   const Fit fit = fit_seconds(points);

@@ -48,10 +48,14 @@ std::vector<double> row_quantities(std::size_t rows, std::size_t cols, double ca
 std::vector<double> attention_quantities(double queries, const Work& work) {
   // Heads are shared out, and most mechanisms cut them further.
   const double share = 1.0 / static_cast<double>(thread_count());
-  const auto softmax = static_cast<double>(work[Kind::kSoftmax]);
-  const auto other = static_cast<double>(work.other_flops() - work[Kind::kDropout]) - softmax;
-  return {share * static_cast<double>(work.maccs), share * softmax, share * other, share * queries,
-          1.0};
+  const std::uint64_t named = work[Kind::kSoftmax] + work[Kind::kHash] + work[Kind::kSort];
+  const std::uint64_t other = work.other_flops() - work[Kind::kDropout] - named;
+  std::vector<double> x = {share * static_cast<double>(work.maccs)};
+  for (const std::uint64_t flops : {work[Kind::kSoftmax], work[Kind::kHash], work[Kind::kSort]}) {
+    x.push_back(share * static_cast<double>(flops));
+  }
+  x.insert(x.end(), {share * static_cast<double>(other), share * queries, 1.0});
+  return x;
 }
 
 }  // namespace longspan
