@@ -13,6 +13,18 @@ namespace longspan::cli {
 
 namespace {
 
+// Weights that a mechanism itself adds to a layer of 8 heads of 64 and sequences of up to 4096.
+std::size_t own_parameters(const Mechanism& mechanism) {
+  Parameters parameters;
+  mechanism.make("")->declare({.parameters = parameters,
+                               .d_model = 512,
+                               .heads = 8,
+                               .kv_heads = 8,
+                               .d_head = 64,
+                               .max_length = 4096});
+  return parameters.count();
+}
+
 nlohmann::json as_json() {
   nlohmann::json json = {{"attention", nlohmann::json::array()},
                          {"models", nlohmann::json::array()},
@@ -27,6 +39,7 @@ nlohmann::json as_json() {
                                  {"causal", a.causal},
                                  {"cross", a.cross},
                                  {"decode", a.decode},
+                                 {"parameters", own_parameters(m)},
                                  {"summary", m.summary}});
   }
   for (const Preset& p : presets()) {
@@ -41,13 +54,18 @@ nlohmann::json as_json() {
 
 void print_tables() {
   const auto mark = [](bool yes) { return yes ? "✓" : "✗"; };
-  fmt::print("{:<20} {:<10} {:<11} {:<6} {:<7} {:<7} {}\n", "attention", "class", "complexity",
-             "exact", "causal", "decode", "what it computes");
+  fmt::print("{:<20} {:<18} {:<13} {:<6} {:<7} {:<6} {:<7} {:>10}\n", "attention", "class",
+             "complexity", "exact", "causal", "cross", "decode", "parameters");
   for (const Mechanism& m : mechanisms()) {
     const Abilities a = m.make("")->abilities();
-    fmt::print("{:<20} {:<10} {:<11} {:<6} {:<7} {:<7} {}\n", m.name, m.kind, m.complexity,
-               mark(a.exact), mark(a.causal), mark(a.decode), m.summary);
+    const std::size_t own = own_parameters(m);
+    fmt::print("{:<20} {:<18} {:<13} {:<6} {:<7} {:<6} {:<7} {:>10}\n", m.name, m.kind,
+               m.complexity, mark(a.exact), mark(a.causal), mark(a.cross), mark(a.decode),
+               own == 0 ? "none" : fmt::format("{}", own));
   }
+  fmt::print("parameters: its own, for a layer of 8 heads of 64 and up to 4096 tokens\n");
+  fmt::print("\n{:<20} {}\n", "attention", "what it computes");
+  for (const Mechanism& m : mechanisms()) fmt::print("{:<20} {}\n", m.name, m.summary);
   fmt::print("\n{:<20} {:<50} {}\n", "model", "what it is", "source");
   for (const Preset& p : presets()) {
     fmt::print("{:<20} {:<50} {}\n", p.name, p.summary, p.source);
