@@ -82,6 +82,10 @@ CostReport make_report(const CostOptions& o, const Workload& workload, const Mod
                   executed_counts(workload, model, terms)};
   report.memory = memory_use(workload, model, report.parameters, element_type(o.dtype), optimizer);
   report.optimizer = optimizer_step(optimizer, report.parameters);
+  if (const std::optional<Calibration> machine = cached_calibration()) {
+    report.time = predict_step(*machine, model, workload.shape(), {.kind = o.optimizer});
+    report.device = device_of(*machine).name;
+  }
   for (ViewCounts& view : report.views) {
     for (RuleCounts& rule : view.rules) rule.phase(CostPhase::kOptimizer) = report.optimizer;
   }

@@ -10,6 +10,7 @@
 #include "longspan/cost/conventions.h"
 #include "longspan/cost/counts.h"
 #include "longspan/cost/memory_use.h"
+#include "longspan/measure/predict.h"
 
 namespace longspan::cli {
 
@@ -79,6 +80,9 @@ struct CostReport {
   std::vector<ViewCounts> views;  // as kCostViews
   MemoryUse memory;
   CountValue optimizer;  // one step of it
+  // On this machine, a training step by backpropagation; nothing where it is not calibrated.
+  std::optional<TimePrediction> time;
+  std::string device;
   std::string optimizer_name;
   std::string dtype;
   std::vector<CostView> shown_views;

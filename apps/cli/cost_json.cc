@@ -157,7 +157,16 @@ void write_report(const CostReport& report, JsonWriter& to) {
   to.close();
   write_memory(report.memory, to);
   to.key("time");
-  to.null();
+  if (report.time) {
+    to.open('{');
+    to.field("seconds", report.time->seconds);
+    to.field("low", report.time->low);
+    to.field("high", report.time->high);
+    to.field("device", report.device);
+    to.close();
+  } else {
+    to.null();
+  }
   if (report.tokens) write_training(report, to);
 }
 

@@ -184,6 +184,18 @@ void print_memory(const CostReport& report) {
   }
 }
 
+void print_time(const CostReport& report) {
+  if (!report.time) {
+    fmt::print("\ntime on this machine: longspan calibrate, once, and it is predicted here\n");
+    return;
+  }
+  const auto seconds = [](double value) {
+    return value < 1.0 ? fmt::format("{:.3g} ms", 1e3 * value) : fmt::format("{:.4g} s", value);
+  };
+  fmt::print("\ntime of a training step by BP on {}: {}, {} to {}\n", report.device,
+             seconds(report.time->seconds), seconds(report.time->low), seconds(report.time->high));
+}
+
 bool same_layer(const LayerCounts& a, const LayerCounts& b) {
   return a.forward == b.forward && a.backward == b.backward && a.update == b.update;
 }
@@ -252,6 +264,7 @@ void print_tables(const CostReport& report, const std::string& by) {
   print_rules(report);
   print_run(report);
   print_memory(report);
+  print_time(report);
   print_reasons(report);
 }
 

@@ -134,12 +134,6 @@ void print_tables(const Verification& v) {
   }
 }
 
-std::optional<Calibration> calibration() {
-  const std::filesystem::path path = calibration_path(this_machine());
-  if (!std::filesystem::exists(path)) return std::nullopt;
-  return load_calibration(path);
-}
-
 }  // namespace
 
 void print_verification(const Workload& workload, const VerifyOptions& options,
@@ -155,7 +149,7 @@ void print_verification(const Workload& workload, const VerifyOptions& options,
     }
     return;
   }
-  const std::optional<Calibration> calibrated = calibration();
+  const std::optional<Calibration> calibrated = cached_calibration();
   const Verification v = verify(workload.model, shape, calibrated ? &*calibrated : nullptr);
   if (common.json) return print_verification_json(v);
   print_tables(v);

@@ -135,4 +135,10 @@ Calibration load_calibration(const std::filesystem::path& path) {
   return c;
 }
 
+std::optional<Calibration> cached_calibration() {
+  const std::filesystem::path path = calibration_path(this_machine());
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  return load_calibration(path);
+}
+
 }  // namespace longspan

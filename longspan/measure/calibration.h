@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -68,5 +69,7 @@ std::filesystem::path calibration_path(const Machine& machine);
 // Throws Error that says what to do when there is none, or it is for another machine or does not
 // know every mechanism.
 Calibration load_calibration(const std::filesystem::path& path);
+// That of this machine and number of threads, if it has been made.
+std::optional<Calibration> cached_calibration();
 
 }  // namespace longspan
