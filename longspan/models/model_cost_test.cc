@@ -3,8 +3,10 @@
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
+#include "longspan/attention/registry.h"
 #include "longspan/base/parallel.h"
 #include "longspan/models/model.h"
 #include "longspan/testing/check_layer.h"
@@ -101,6 +103,59 @@ INSTANTIATE_TEST_SUITE_P(Cases, MeteredModel, ::testing::ValuesIn(testing::model
                          [](const auto& instance) { return instance.param.name; });
 INSTANTIATE_TEST_SUITE_P(Frozen, MeteredModel, ::testing::ValuesIn(testing::frozen_cases()),
                          [](const auto& instance) { return instance.param.name; });
+
+// Whatever the registry holds, in every wiring and family that it can serve.
+class MeteredMechanism : public ::testing::TestWithParam<Mechanism> {};
+
+TEST_P(MeteredMechanism, CountsWhatCostSaysInEveryModel) {
+  const Abilities able = GetParam().make("")->abilities();
+  const Needs needs = GetParam().make("")->needs();
+  const RandomKey key = derive(23, GetParam().name);
+  std::uint64_t draw = 0;
+  const auto below = [&](std::size_t n) { return random_below(key, draw++, n); };
+  for (const std::string family : {"encoder", "decoder", "encoder-decoder"}) {
+    if (family == "decoder" && !able.causal) continue;
+    for (const std::string wiring : {"post", "pre", "reversible"}) {
+      ModelConfig c;
+      c.family = family;
+      c.wiring = wiring;
+      c.layers = 2;
+      c.decoder_layers = family == "encoder-decoder" ? 1 : 0;
+      c.d_model = 24;
+      c.heads = 3;
+      c.vocab = 19;
+      c.max_length = 150;
+      c.attention = GetParam().name;
+      // What cannot serve the decoder leaves it to exact attention.
+      const bool one_sequence = needs.shared_qk || needs.input || needs.history || !able.cross;
+      if (!able.causal) c.decoder_attention = "flash";
+      if (one_sequence) c.cross_attention = "flash";
+      BatchShape shape;
+      shape.batch = 1 + below(3);
+      shape.length = 1 + below(c.max_length);
+      shape.source_length = family == "encoder-decoder" ? 1 + below(c.max_length) : 0;
+      shape.padded = able.key_lengths && below(2) == 1;
+      SCOPED_TRACE(fmt::format("{} {}: batch {} length {} source {} padded {}", family, wiring,
+                               shape.batch, shape.length, shape.source_length, shape.padded));
+      expect_metered(c, shape, draw);
+      Model model(c);
+      model.allocate(1);
+      const BatchData data(c, shape, 3);
+      const std::size_t predicted = model.training_bytes(data.view());
+      model.forward(data.view(), 1, 1.0F);
+      model.backward(data.view(), 1.0F);
+      EXPECT_EQ(model.arena().peak(), predicted);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Registry, MeteredMechanism,
+                         ::testing::ValuesIn(mechanisms().begin(), mechanisms().end()),
+                         [](const auto& instance) {
+                           std::string name(instance.param.name);
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
 
 Work sum(const CostTable& table, Work Cost::*phase) {
   Work total;
