@@ -18,7 +18,8 @@ using testing::AttentionProblem;
 
 void check(const WindowConfig& config, const AttentionCase& c) {
   SCOPED_TRACE(fmt::format("window {} dilation {}", config.window, config.dilation));
-  const AttentionShape shape = AttentionProblem(c).shape();
+  const AttentionProblem problem(c);
+  const AttentionShape shape = problem.shape();
   const WindowReference reference{config, shape};
   const WindowAttention attention(config);
   testing::check_pattern(attention, c,
