@@ -23,7 +23,8 @@ void check(const BigBirdConfig& config, const AttentionCase& c) {
   SCOPED_TRACE(fmt::format("block {} window {} random {} etc {}", config.block, config.window,
                            config.random, config.etc));
   const BigBirdAttention attention(config);
-  const BigBirdReference reference{attention, AttentionProblem(c).shape()};
+  const AttentionProblem problem(c);
+  const BigBirdReference reference{attention, problem.shape()};
   testing::check_pattern(attention, c,
                          [&](std::size_t b, std::size_t h, std::size_t i, std::size_t j) {
                            const bool sees = reference.sees(b, h, i, j);
