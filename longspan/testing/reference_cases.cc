@@ -225,6 +225,7 @@ ModelConfig frozen(ModelConfig c, std::size_t layers) {
 
 ModelConfig adapted(ModelConfig c) {
   c.lora_rank = 3;
+  c.lora_alpha = 5.0F;
   return c;
 }
 
