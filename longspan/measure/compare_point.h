@@ -1,0 +1,113 @@
+// One mechanism at one length: what was predicted, what was measured, and where the time went.
+// Plain data, seconds and bytes; nothing where it is not known.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace longspan {
+
+struct CompareTime {
+  std::optional<double> predicted;
+  std::optional<double> low;  // nine of ten runs are expected within
+  std::optional<double> high;
+  std::optional<double> measured;     // the median
+  std::optional<double> spread_low;   // the quartiles
+  std::optional<double> spread_high;  //
+  std::uint64_t rounds = 0;
+
+  template <class Self, class See>
+  static void visit(Self& self, See see) {
+    see("predicted", self.predicted);
+    see("low", self.low);
+    see("high", self.high);
+    see("measured", self.measured);
+    see("spread_low", self.spread_low);
+    see("spread_high", self.spread_high);
+    see("rounds", self.rounds);
+  }
+};
+
+struct CompareMemory {
+  std::optional<double> predicted;  // parameters and arena; in training gradients and state too
+  std::optional<double> measured;   // what the arena reached, and the same parameters
+  std::optional<double> resident;   // growth of a fresh process, as the operating system sees it
+
+  template <class Self, class See>
+  static void visit(Self& self, See see) {
+    see("predicted", self.predicted);
+    see("measured", self.measured);
+    see("resident", self.resident);
+  }
+};
+
+// ‖y − y_exact‖ / ‖y_exact‖ on the same q, k and v; the same of (∂q, ∂k, ∂v).
+struct CompareError {
+  std::optional<double> output;
+  std::optional<double> gradient;
+
+  template <class Self, class See>
+  static void visit(Self& self, See see) {
+    see("output", self.output);
+    see("gradient", self.gradient);
+  }
+};
+
+struct CompareWork {
+  std::uint64_t maccs = 0;
+  std::uint64_t flops = 0;
+  std::uint64_t bytes = 0;
+
+  template <class Self, class See>
+  static void visit(Self& self, See see) {
+    see("maccs", self.maccs);
+    see("flops", self.flops);
+    see("bytes", self.bytes);
+  }
+};
+
+struct KindTime {
+  std::string kind;  // as name_of(Kind), or "other"
+  double seconds = 0.0;
+  std::uint64_t flops = 0;
+  std::uint64_t bytes = 0;
+  std::string bound;  // compute, memory
+
+  template <class Self, class See>
+  static void visit(Self& self, See see) {
+    see("kind", self.kind);
+    see("seconds", self.seconds);
+    see("flops", self.flops);
+    see("bytes", self.bytes);
+    see("bound", self.bound);
+  }
+};
+
+struct ComparePoint {
+  std::string mechanism;  // its name in the comparison
+  std::uint64_t length = 0;
+  std::string status;  // ok; refused: cannot do it; skipped: does not fit; failed: while running
+  std::string reason;  // unless ok
+  std::optional<CompareTime> time;
+  std::optional<CompareMemory> memory;
+  std::optional<CompareError> error;
+  std::optional<CompareWork> work;
+  std::optional<std::vector<KindTime>> kinds;
+
+  template <class Self, class See>
+  static void visit(Self& self, See see) {
+    see("mechanism", self.mechanism);
+    see("length", self.length);
+    see("status", self.status);
+    see("reason", self.reason);
+    see("time", self.time);
+    see("memory", self.memory);
+    see("error", self.error);
+    see("work", self.work);
+    see("kinds", self.kinds);
+  }
+};
+
+}  // namespace longspan

@@ -1,0 +1,240 @@
+// The record of a comparison of mechanisms: plain data, read and written as JSON. Tables, plots and
+// the page are made from it and from nothing else.
+//
+// Seconds and bytes throughout; nothing (null) where it is not known.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string_view>
+
+#include "longspan/measure/compare_point.h"
+
+namespace longspan {
+
+struct CompareMachine {
+  std::string cpu;
+  std::uint64_t cores = 0;
+  double memory_bytes = 0.0;
+  std::string os;
+  std::string instruction_set;
+
+  template <class Self, class See>
+  static void visit(Self& self, See see) {
+    see("cpu", self.cpu);
+    see("cores", self.cores);
+    see("memory_bytes", self.memory_bytes);
+    see("os", self.os);
+    see("instruction_set", self.instruction_set);
+  }
+  bool operator==(const CompareMachine&) const = default;
+};
+
+struct CompareVersions {
+  std::string longspan;
+  std::string onednn;
+  std::string highway;
+  std::string compiler;
+
+  template <class Self, class See>
+  static void visit(Self& self, See see) {
+    see("longspan", self.longspan);
+    see("onednn", self.onednn);
+    see("highway", self.highway);
+    see("compiler", self.compiler);
+  }
+};
+
+struct CompareSettings {
+  std::string task = "forward";  // or train
+  bool bare = false;             // attention alone, without the model around it
+  std::uint64_t layers = 4;
+  std::uint64_t d_model = 512;
+  std::uint64_t heads = 8;
+  std::uint64_t d_ff = 2048;
+  std::uint64_t batch = 1;
+  bool causal = false;
+  std::uint64_t threads = 1;
+  std::string inputs = "random";  // or the checkpoint that q, k and v come from
+  double budget_seconds = 0.0;
+  std::uint64_t seed = 1;
+
+  template <class Self, class See>
+  static void visit(Self& self, See see) {
+    see("task", self.task);
+    see("bare", self.bare);
+    see("layers", self.layers);
+    see("d_model", self.d_model);
+    see("heads", self.heads);
+    see("d_ff", self.d_ff);
+    see("batch", self.batch);
+    see("causal", self.causal);
+    see("threads", self.threads);
+    see("inputs", self.inputs);
+    see("budget_seconds", self.budget_seconds);
+    see("seed", self.seed);
+  }
+};
+
+struct CompareRoofline {
+  double peak_flops = 0.0;  // per second
+  double bandwidth = 0.0;   // bytes per second
+
+  template <class Self, class See>
+  static void visit(Self& self, See see) {
+    see("peak_flops", self.peak_flops);
+    see("bandwidth", self.bandwidth);
+  }
+};
+
+struct CompareCrossover {
+  std::optional<double> length;  // nothing: there is none
+  bool measured = false;         // between measured lengths, or predicted beyond them
+  std::string text;
+
+  template <class Self, class See>
+  static void visit(Self& self, See see) {
+    see("length", self.length);
+    see("measured", self.measured);
+    see("text", self.text);
+  }
+};
+
+// Which query (row) sees which key (column).
+struct ComparePattern {
+  std::uint64_t rows = 0;
+  std::uint64_t columns = 0;
+  std::vector<std::vector<std::uint64_t>> cells;  // 0 or 1
+
+  template <class Self, class See>
+  static void visit(Self& self, See see) {
+    see("rows", self.rows);
+    see("columns", self.columns);
+    see("cells", self.cells);
+  }
+};
+
+struct CompareMechanism {
+  std::string name;  // the specification where one kind appears with several settings
+  std::string spec;  // what --attention takes
+  std::string kind;  // the survey's class
+  bool exact = false;
+  bool causal = false;
+  bool decode = false;
+  std::string complexity_time;
+  std::string complexity_memory;
+  std::uint64_t parameters_added = 0;
+  std::optional<double> time_exponent;
+  std::optional<double> memory_exponent;
+  std::optional<CompareCrossover> crossover;
+  std::optional<ComparePattern> pattern;
+
+  template <class Self, class See>
+  static void visit(Self& self, See see) {
+    see("name", self.name);
+    see("spec", self.spec);
+    see("class", self.kind);
+    see("exact", self.exact);
+    see("causal", self.causal);
+    see("decode", self.decode);
+    see("complexity_time", self.complexity_time);
+    see("complexity_memory", self.complexity_memory);
+    see("parameters_added", self.parameters_added);
+    see("time_exponent", self.time_exponent);
+    see("memory_exponent", self.memory_exponent);
+    see("crossover", self.crossover);
+    see("pattern", self.pattern);
+  }
+};
+
+// What computing the scores, their softmax and the weighted sum in one pass saves.
+struct CompareFusion {
+  std::uint64_t length = 0;
+  double full_seconds = 0.0;
+  double flash_seconds = 0.0;
+  std::vector<KindTime> full_kinds;
+  std::vector<KindTime> flash_kinds;
+
+  template <class Self, class See>
+  static void visit(Self& self, See see) {
+    see("length", self.length);
+    see("full_seconds", self.full_seconds);
+    see("flash_seconds", self.flash_seconds);
+    see("full_kinds", self.full_kinds);
+    see("flash_kinds", self.flash_kinds);
+  }
+};
+
+// |predicted / measured − 1| over the points that were measured.
+struct ComparePrediction {
+  std::optional<double> time_median_error;
+  std::optional<double> time_worst_error;
+  std::optional<double> memory_median_error;
+  std::optional<double> memory_worst_error;
+  std::uint64_t points = 0;
+
+  template <class Self, class See>
+  static void visit(Self& self, See see) {
+    see("time_median_error", self.time_median_error);
+    see("time_worst_error", self.time_worst_error);
+    see("memory_median_error", self.memory_median_error);
+    see("memory_worst_error", self.memory_worst_error);
+    see("points", self.points);
+  }
+};
+
+struct CompareLeftOut {
+  std::string mechanism;
+  std::uint64_t length = 0;
+  std::string reason;
+
+  template <class Self, class See>
+  static void visit(Self& self, See see) {
+    see("mechanism", self.mechanism);
+    see("length", self.length);
+    see("reason", self.reason);
+  }
+};
+
+struct CompareRecord {
+  std::string created;  // "2026-01-31T12:00:00Z"
+  std::string command;
+  CompareMachine machine;
+  CompareVersions versions;
+  CompareSettings settings;
+  std::vector<std::uint64_t> lengths;
+  CompareRoofline roofline;
+  std::vector<CompareMechanism> mechanisms;
+  std::vector<ComparePoint> points;
+  std::vector<CompareFusion> fusion;
+  ComparePrediction prediction;
+  std::vector<CompareLeftOut> left_out;
+  std::string conclusion;
+
+  // Null where there is none.
+  const ComparePoint* find(std::string_view mechanism, std::uint64_t length) const;
+
+  template <class Self, class See>
+  static void visit(Self& self, See see) {
+    see("created", self.created);
+    see("command", self.command);
+    see("machine", self.machine);
+    see("versions", self.versions);
+    see("settings", self.settings);
+    see("lengths", self.lengths);
+    see("roofline", self.roofline);
+    see("mechanisms", self.mechanisms);
+    see("points", self.points);
+    see("fusion", self.fusion);
+    see("prediction", self.prediction);
+    see("left_out", self.left_out);
+    see("conclusion", self.conclusion);
+  }
+};
+
+nlohmann::json to_json(const CompareRecord& record);
+
+// `where` opens every message: "[compare] path". Throws Error that names the value that is wrong.
+// A field that is missing keeps its default; one that is not known is passed over.
+CompareRecord compare_record_from(std::string_view where, const nlohmann::json& json);
+
+}  // namespace longspan
