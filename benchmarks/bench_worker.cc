@@ -36,6 +36,8 @@ class Job {
   virtual void run() = 0;
   // Some elements of the result, for comparison with the peers'.
   virtual std::vector<float> probe() const = 0;
+  // The operations that it is predicted to need.
+  virtual Work work() const = 0;
 };
 
 // Uniform in [−2, 2): a hash of the flat index, the same in every peer.
@@ -121,6 +123,7 @@ class AttentionJob : public Job {
       if (attention_->needs().input) dx_.resize(o.n * o.heads * o.d);
       scratch = std::max(scratch, cost.backward_scratch);
     }
+    work_ = backward_ ? cost.forward + cost.backward + cost.update : cost.forward;
     arena_ = Arena(scratch);
   }
 
@@ -142,6 +145,7 @@ class AttentionJob : public Job {
     }
     return out;
   }
+  Work work() const override { return work_; }
 
  private:
   struct Gradients {
@@ -157,6 +161,7 @@ class AttentionJob : public Job {
   Tensor q_, k_, v_, y_;
   Gradients gradients_;
   AttentionInputs in_;
+  Work work_;
   std::vector<float> saved_;
   std::vector<float> signals_;
   std::vector<float> dx_;
@@ -193,6 +198,7 @@ class TrainingJob : public Job {
     loss_ = static_cast<float>(report.loss);
   }
   std::vector<float> probe() const override { return {loss_}; }
+  Work work() const override { return {}; }
 
  private:
   static ModelConfig model_config(const Recipe& r) {
@@ -267,6 +273,8 @@ class Worker {
     return {{"seconds", seconds},
             {"probe", job_->probe()},
             {"peak_flops", peak},
+            {"maccs", job_->work().maccs},
+            {"flops", job_->work().flops()},
             {"resident", peak_resident_bytes()}};
   }
 

@@ -10,7 +10,7 @@ it repeats the work until the budget is spent and prints
 
   {"seconds": [of each repetition], "probe": [some elements of the result], …}
 
-or {"unsupported": why} or {"error": what}. Seconds are the process' processor time when it has one
+(longspan adds the operations it predicts, its FMA peak and its largest resident size) or {"unsupported": why} or {"error": what}. Seconds are the process' processor time when it has one
 thread, because a busy neighbour hardly disturbs that, and wall time when it has more. A job that
 differs from the last one is prepared and run once before the clock starts. All inputs are a hash of
 their index, so that every worker computes with the same numbers and the probes can be compared.

@@ -33,8 +33,13 @@ function probe(y, n) {
   });
 }
 
-async function prepare({ n, causal }) {
-  const session = await ort.InferenceSession.create(join(models, causal ? 'gqa.onnx' : 'mha.onnx'), {
+// A mechanism's graph is made for one length.
+function graph({ n, causal, variant }) {
+  return variant ? `${variant}-${n}.onnx` : causal ? 'gqa.onnx' : 'mha.onnx';
+}
+
+async function prepare({ n, causal, variant }) {
+  const session = await ort.InferenceSession.create(join(models, graph({ n, causal, variant })), {
     intraOpNumThreads: threads,
     interOpNumThreads: 1,
     executionMode: 'sequential',

@@ -1,6 +1,7 @@
 """Plain PyTorch versions of the mechanisms, as one would write them from the papers: vectorised, no
 custom kernels. Each maker takes the length and the width of a head and returns f(q, k, v) on
-[1, heads, n, d]; its parameters and random draws are made once, outside the clock.
+[1, heads, n, d]; its parameters and random draws are made once, outside the clock, and its
+parameters are trained where gradients are enabled.
 """
 
 import math
@@ -9,11 +10,12 @@ import torch
 from torch.nn import functional as F
 
 
+def learned(*shape, scale=1.0):
+    return (scale * torch.randn(shape)).requires_grad_(torch.is_grad_enabled())
+
+
 def linformer(n, d, heads, k=256):
-    project = [torch.randn(heads, k, n, requires_grad=True) for _ in "kv"]
-    with torch.no_grad():
-        for p in project:
-            p /= math.sqrt(k)
+    project = [learned(heads, k, n, scale=k**-0.5) for _ in "kv"]
 
     def run(q, keys, values):
         scores = q @ (project[0] @ keys).transpose(-2, -1) / math.sqrt(d)
@@ -57,11 +59,11 @@ def window(n, d, heads, window=256):
     hidden = hidden | edges
 
     def neighbours(x):
-        x = F.pad(x, (0, 0, side, side)).unfold(-2, 3 * side, side)
-        return x.transpose(-2, -1)
+        x = F.pad(x, (0, 0, side, side)).reshape(1, heads, blocks + 2, side, d)
+        return torch.cat([x[:, :, :-2], x[:, :, 1:-1], x[:, :, 2:]], -2)
 
     def run(q, k, v):
-        q = q.view(1, heads, blocks, side, d)
+        q = q.reshape(1, heads, blocks, side, d)
         scores = (q @ neighbours(k).transpose(-2, -1)) / math.sqrt(d)
         weights = torch.softmax(scores.masked_fill(hidden, float("-inf")), -1)
         return (weights @ neighbours(v)).reshape(1, heads, n, d)
@@ -100,7 +102,7 @@ def bigbird(n, d, heads, block=64, random=3):
 
 
 def reformer(n, d, heads, chunk=64, rounds=4):
-    buckets = max(2, 2 * (n // chunk) // 2)
+    buckets = max(2, n // chunk // 2 * 2)
     rotations = torch.randn(d, rounds, buckets // 2)
     chunks = n // chunk
 
@@ -178,7 +180,7 @@ def clustered(n, d, heads, clusters=100, bits=31, iterations=10, topk=0):
 
 
 def memory(n, d, heads, tokens=16):
-    extra = [torch.randn(1, heads, tokens, d, requires_grad=True) for _ in "kv"]
+    extra = [learned(1, heads, tokens, d) for _ in "kv"]
 
     def run(q, k, v):
         scores = q @ torch.cat([extra[0], k], -2).transpose(-2, -1) / math.sqrt(d)
@@ -189,7 +191,7 @@ def memory(n, d, heads, tokens=16):
 
 def memory_compressed(n, d, heads, stride=3):
     width = heads * d
-    kernels = [torch.randn(width, d, stride, requires_grad=True) for _ in "kv"]
+    kernels = [learned(width, d, stride) for _ in "kv"]
 
     def compress(x, kernel):
         x = x.transpose(-2, -1).reshape(1, width, n)
@@ -203,7 +205,7 @@ def memory_compressed(n, d, heads, stride=3):
 
 
 def deberta(n, d, heads, span=256):
-    tables = [torch.randn(1, heads, 2 * span, d, requires_grad=True) for _ in "kq"]
+    tables = [learned(1, heads, 2 * span, d) for _ in "kq"]
     distance = torch.arange(n)[:, None] - torch.arange(n)[None, :]
     index = (distance + span).clamp(0, 2 * span - 1).expand(1, heads, n, n)
 

@@ -77,16 +77,32 @@ def chunks(causal, n):
     return run
 
 
+def as_layer(x):
+    """[1, heads, n, d] that lies in memory as a layer's projections leave it: [n, heads·d]."""
+    return x.transpose(1, 2).contiguous().transpose(1, 2)
+
+
+def mechanism(job):
+    torch.manual_seed(1)
+    attention = MAKERS[job["variant"]](job["n"], D, HEADS)
+    return lambda q, k, v: as_layer(attention(q, k, v))
+
+
 def attention_of(job):
     if job["variant"] in MAKERS:
-        return MAKERS[job["variant"]](job["n"], D, HEADS)
+        return mechanism(job)
     return {"naive": naive, "chunks": chunks}[job["variant"]](job["causal"], job["n"])
 
 
+def inputs_of(job, seeds):
+    tensors = (inputs(seed, job["n"]) for seed in seeds)
+    return [as_layer(x) if job["variant"] in MAKERS else x for x in tensors]
+
+
 def forward(job):
-    n = job["n"]
-    q, k, v = (inputs(seed, n) for seed in (1, 2, 3))
-    attention = attention_of(job)
+    q, k, v = inputs_of(job, (1, 2, 3))
+    with torch.no_grad():
+        attention = attention_of(job)
 
     def run():
         with torch.no_grad():
@@ -96,9 +112,8 @@ def forward(job):
 
 
 def backward(job):
-    n = job["n"]
-    q, k, v = (inputs(seed, n).requires_grad_() for seed in (1, 2, 3))
-    dy = inputs(4, n)
+    *leaves, dy = inputs_of(job, (1, 2, 3, 4))
+    q, k, v = (x.requires_grad_() for x in leaves)
     attention = attention_of(job)
 
     def run():
