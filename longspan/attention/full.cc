@@ -42,7 +42,8 @@ Work forward_work(const AttentionShape& s, const Counts& c) {
   if (s.bias) work[Kind::kAdd] = c.pairs;
   if (s.dropout) work[Kind::kDropout] = c.pairs;
   work.bytes[static_cast<std::size_t>(Kind::kMatmul)] =
-      4 * (c.queries * (s.d + s.e) + s.batch * s.kv_heads * s.n * (s.d + s.e) + c.pairs);
+      4 * (c.queries * (s.d + s.e) + s.batch * s.kv_heads * s.n * (s.d + s.e) + 2 * c.pairs);
+  work.bytes[static_cast<std::size_t>(Kind::kSoftmax)] = 8 * c.pairs;
   return work;
 }
 
@@ -54,7 +55,9 @@ Work backward_work(const AttentionShape& s, const Counts& c) {
   if (s.bias_gradient) work[Kind::kAdd] = c.pairs;
   if (s.dropout) work[Kind::kDropout] = 2 * c.pairs;
   work.bytes[static_cast<std::size_t>(Kind::kMatmul)] =
-      4 * (c.queries * (2 * s.d + s.e) + 2 * s.batch * s.kv_heads * s.n * (s.d + s.e) + c.pairs);
+      4 *
+      (c.queries * (2 * s.d + s.e) + 2 * s.batch * s.kv_heads * s.n * (s.d + s.e) + 4 * c.pairs);
+  work.bytes[static_cast<std::size_t>(Kind::kSoftmax)] = 12 * c.pairs;
   return work;
 }
 

@@ -1,9 +1,18 @@
 #include "longspan/base/meter.h"
 
 #include <algorithm>
+#include <chrono>
 #include <numeric>
 
 namespace longspan {
+
+namespace {
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
 
 thread_local Meter* Meter::current_ = nullptr;
 
@@ -91,7 +100,18 @@ void Meter::flops(Kind kind, std::uint64_t flops, std::uint64_t bytes) {
 }
 
 void Meter::report(const Work& work) {
-  if (on()) *current_->target_ += work;
+  if (!on()) return;
+  *current_->target_ += work;
+  if (!current_->timed_) return;
+  const double time = now();
+  current_->laps_.push_back({work, time - current_->lap_start_});
+  current_->lap_start_ = time;
+}
+
+void Meter::time_laps() {
+  timed_ = true;
+  laps_.clear();
+  lap_start_ = now();
 }
 
 }  // namespace longspan

@@ -1,7 +1,8 @@
 // Meter: kernels say what they did; whoever asks sees it by layer and phase.
 //
 // 1 MACC = one multiply-accumulate = 2 FLOPs; every other mathematical operation = 1 FLOP, and is
-// reported by kind. Off (no Meter is current), a report costs one comparison.
+// reported by kind. Off (no Meter is current), a report costs one comparison. Kernels report when
+// they are done, so that the time since the report before is theirs.
 #pragma once
 
 #include <array>
@@ -11,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace longspan {
 
@@ -85,6 +87,15 @@ class Meter {
   Work total(Phase phase) const;
   void clear();
 
+  // One report, and the seconds since the one before or since time_laps.
+  struct Lap {
+    Work work;
+    double seconds = 0.0;
+  };
+  // From now on reports are kept with their times; those of before are forgotten.
+  void time_laps();
+  const std::vector<Lap>& laps() const { return laps_; }
+
   static bool on() { return current_ != nullptr; }
   // C += A·B with A m×k and B k×n, `times` times.
   static void matmul(std::uint64_t m, std::uint64_t n, std::uint64_t k, std::uint64_t times = 1);
@@ -95,6 +106,9 @@ class Meter {
   static thread_local Meter* current_;
   std::map<Key, Work> entries_;
   Work* target_ = nullptr;
+  std::vector<Lap> laps_;
+  double lap_start_ = 0.0;
+  bool timed_ = false;
 };
 
 }  // namespace longspan

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 #include "longspan/base/cost.h"
 
 namespace longspan {
@@ -104,6 +107,28 @@ TEST(Meter, NamesAreDistinct) {
       EXPECT_NE(name_of(static_cast<Kind>(a)), name_of(static_cast<Kind>(b)));
     }
   }
+}
+
+TEST(Meter, LapsHoldWhatWasDoneAndNoMoreThanTheTimeThatPassed) {
+  Meter meter;
+  const Meter::Use use(meter);
+  Meter::flops(Kind::kAdd, 1, 4);
+  EXPECT_TRUE(meter.laps().empty());
+  const auto begin = std::chrono::steady_clock::now();
+  meter.time_laps();
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  Meter::matmul(2, 3, 5);
+  Meter::flops(Kind::kSoftmax, 7, 8);
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
+  ASSERT_EQ(meter.laps().size(), 2);
+  EXPECT_EQ(meter.laps()[0].work.maccs, 30);
+  EXPECT_GE(meter.laps()[0].seconds, 5e-3);
+  EXPECT_EQ(meter.laps()[1].work[Kind::kSoftmax], 7);
+  EXPECT_GE(meter.laps()[1].seconds, 0.0);
+  EXPECT_LE(meter.laps()[0].seconds + meter.laps()[1].seconds, passed.count());
+  meter.time_laps();
+  EXPECT_TRUE(meter.laps().empty());
+  EXPECT_EQ(meter.total(Phase::kForward).maccs, 30);  // the sums stay
 }
 
 }  // namespace

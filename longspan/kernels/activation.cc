@@ -110,40 +110,39 @@ void activation_serial(Activation f, const float* z, float* h, std::size_t n) {
 
 void activation_forward(Activation f, ConstMatrix z, Matrix h) {
   require_same(z, h);
-  Meter::flops(Kind::kActivation, flops_of(f).forward * h.size(), 8 * h.size());
   detail::in_runs(h.rows, h.cols, z.contiguous() && h.contiguous(),
                   [&](std::size_t r, std::size_t c, std::size_t n) {
                     activation_serial(f, z.row_data(r) + c, h.row_data(r) + c, n);
                   });
+  Meter::flops(Kind::kActivation, flops_of(f).forward * h.size(), 8 * h.size());
 }
 
 void activation_backward(Activation f, ConstMatrix z, ConstMatrix dh, Matrix dz) {
   require_same(z, dh);
   require_same(z, dz);
-  Meter::flops(Kind::kActivation, flops_of(f).backward * z.size(), 12 * z.size());
   detail::in_runs(z.rows, z.cols, z.contiguous() && dh.contiguous() && dz.contiguous(),
                   [&](std::size_t r, std::size_t c, std::size_t n) {
                     HWY_DYNAMIC_DISPATCH(backward_run)
                     (f, z.row_data(r) + c, dh.row_data(r) + c, dz.row_data(r) + c, n);
                   });
+  Meter::flops(Kind::kActivation, flops_of(f).backward * z.size(), 12 * z.size());
 }
 
 void gated_forward(Activation f, ConstMatrix g, ConstMatrix u, Matrix h) {
   require_same(g, u);
   require_same(g, h);
-  Meter::flops(Kind::kActivation, (flops_of(f).forward + 1) * h.size(), 12 * h.size());
   detail::in_runs(h.rows, h.cols, g.contiguous() && u.contiguous() && h.contiguous(),
                   [&](std::size_t r, std::size_t c, std::size_t n) {
                     HWY_DYNAMIC_DISPATCH(gated_forward_run)
                     (f, g.row_data(r) + c, u.row_data(r) + c, h.row_data(r) + c, n);
                   });
+  Meter::flops(Kind::kActivation, (flops_of(f).forward + 1) * h.size(), 12 * h.size());
 }
 
 void gated_backward(Activation f, ConstMatrix g, ConstMatrix u, ConstMatrix dh, Matrix dg,
                     Matrix du) {
   for (const ConstMatrix m : {u, dh, ConstMatrix(dg), ConstMatrix(du)}) require_same(g, m);
   const ActivationFlops flops = flops_of(f);
-  Meter::flops(Kind::kActivation, (flops.forward + flops.backward + 2) * g.size(), 20 * g.size());
   const bool flat =
       g.contiguous() && u.contiguous() && dh.contiguous() && dg.contiguous() && du.contiguous();
   detail::in_runs(g.rows, g.cols, flat, [&](std::size_t r, std::size_t c, std::size_t n) {
@@ -151,6 +150,7 @@ void gated_backward(Activation f, ConstMatrix g, ConstMatrix u, ConstMatrix dh, 
     (f, g.row_data(r) + c, u.row_data(r) + c, dh.row_data(r) + c, dg.row_data(r) + c,
      du.row_data(r) + c, n);
   });
+  Meter::flops(Kind::kActivation, (flops.forward + flops.backward + 2) * g.size(), 20 * g.size());
 }
 
 }  // namespace longspan

@@ -89,15 +89,18 @@ void gemm(ConstMatrix a, ConstMatrix b, Matrix c, GemmOptions options) {
           options.transpose_a ? " (transposed)" : "", b.rows, b.cols,
           options.transpose_b ? " (transposed)" : "", c.rows, c.cols);
   const Shape s = shape_of(a, b, options);
-  Meter::matmul(s.m, s.n, s.k);
   const detail::GemmTiles tiles = detail::gemm_tiles(s.m, s.n, s.k);
-  if (tiles.count() <= 1) return gemm_serial(a, b, c, options);
+  if (tiles.count() <= 1) {
+    gemm_serial(a, b, c, options);
+    return Meter::matmul(s.m, s.n, s.k);
+  }
   parallel_for(tiles.count(), [&](std::size_t index, std::size_t) {
     const auto t = tiles[index];
     gemm_serial(options.transpose_a ? a.slice_cols(t.row, t.rows) : a.slice_rows(t.row, t.rows),
                 options.transpose_b ? b.slice_rows(t.col, t.cols) : b.slice_cols(t.col, t.cols),
                 c.slice_rows(t.row, t.rows).slice_cols(t.col, t.cols), options);
   });
+  Meter::matmul(s.m, s.n, s.k);
 }
 
 }  // namespace longspan

@@ -81,20 +81,34 @@ void multiply_tiles(ConstMatrix x, ConstMatrix w, Matrix y, Finish finish) {
   parallel_for(tiles.count(), run);
 }
 
-void meter_linear(ConstMatrix x, ConstMatrix w, const float* bias) {
-  Meter::matmul(x.rows, w.rows, x.cols);
+// A report of all that one pass over the tiles does.
+void meter_linear(ConstMatrix x, ConstMatrix w, const float* bias, std::uint64_t activation = 0) {
+  if (!Meter::on()) return;
+  const std::uint64_t outputs = std::uint64_t{x.rows} * w.rows;
+  Work work;
+  work.maccs = outputs * x.cols;
+  std::uint64_t& bytes = work.bytes[static_cast<std::size_t>(Kind::kMatmul)];
+  bytes = 4 * (x.size() + w.size() + outputs);
   // The bias is added to a tile in cache: it is the only operand that travels.
-  if (bias != nullptr) Meter::flops(Kind::kMatmul, x.rows * w.rows, 4 * w.rows);
+  if (bias != nullptr) {
+    work[Kind::kMatmul] = outputs;
+    bytes += 4 * w.rows;
+  }
+  if (activation > 0) {
+    work[Kind::kActivation] = activation * outputs;
+    work.bytes[static_cast<std::size_t>(Kind::kActivation)] = 4 * outputs;
+  }
+  Meter::report(work);
 }
 
 }  // namespace
 
 void linear_forward(ConstMatrix x, ConstMatrix w, const float* bias, Matrix y) {
   require_fit(x, w, y);
-  meter_linear(x, w, bias);
   multiply_tiles(x, w, y, [&](Matrix tile, std::size_t, std::size_t col) {
     if (bias != nullptr) HWY_DYNAMIC_DISPATCH(add_bias)(bias + col, tile);
   });
+  meter_linear(x, w, bias);
 }
 
 void linear_activation_forward(ConstMatrix x, ConstMatrix w, const float* bias, Activation f,
@@ -102,12 +116,11 @@ void linear_activation_forward(ConstMatrix x, ConstMatrix w, const float* bias, 
   require_fit(x, w, h);
   const Matrix product = z.data == nullptr ? h : z;
   require_fit(x, w, product);
-  meter_linear(x, w, bias);
-  Meter::flops(Kind::kActivation, flops_of(f).forward * h.size(), 4 * h.size());
   multiply_tiles(x, w, product, [&](Matrix tile, std::size_t row, std::size_t col) {
     const Matrix out = h.slice_rows(row, tile.rows).slice_cols(col, tile.cols);
     HWY_DYNAMIC_DISPATCH(activate)(f, bias == nullptr ? nullptr : bias + col, tile, out);
   });
+  meter_linear(x, w, bias, flops_of(f).forward);
 }
 
 }  // namespace longspan

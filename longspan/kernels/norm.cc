@@ -122,10 +122,8 @@ void norm_forward(NormKind kind, float epsilon, ConstMatrix x, const float* gamm
   require(inverse.empty() || inverse.size() == x.rows, "[norm] {} inverses; need none or {}",
           inverse.size(), x.rows);
   assert(gamma != nullptr && centre == (beta != nullptr));
-  Meter::flops(Kind::kNorm, norm_flops(kind, x.rows, x.cols).forward,
-               4 * ((keep ? 3 : 2) * x.size() + inverse.size() + (centre ? 2 : 1) * x.cols));
-  if (x.cols == 0) return;
-  detail::in_pieces(x.rows, detail::rows_per_piece(x.cols),
+  // Rows without columns have nothing to do.
+  detail::in_pieces(x.cols == 0 ? 0 : x.rows, detail::rows_per_piece(x.cols),
                     [&](std::size_t begin, std::size_t end) {
                       for (std::size_t i = begin; i < end; ++i) {
                         HWY_DYNAMIC_DISPATCH(forward_row)
@@ -134,6 +132,8 @@ void norm_forward(NormKind kind, float epsilon, ConstMatrix x, const float* gamm
                          inverse.empty() ? nullptr : &inverse[i], x.cols);
                       }
                     });
+  Meter::flops(Kind::kNorm, norm_flops(kind, x.rows, x.cols).forward,
+               4 * ((keep ? 3 : 2) * x.size() + inverse.size() + (centre ? 2 : 1) * x.cols));
 }
 
 void norm_backward(NormKind kind, ConstMatrix normalized, std::span<const float> inverse,
@@ -141,11 +141,7 @@ void norm_backward(NormKind kind, ConstMatrix normalized, std::span<const float>
   require_same("dy", normalized, dy);
   require_same("dx", normalized, dx);
   require(inverse.size() == dy.rows, "[norm] {} inverses; need {}", inverse.size(), dy.rows);
-  Meter::flops(Kind::kNorm, norm_flops(kind, dy.rows, dy.cols).backward,
-               4 * (3 * dy.size() + dy.rows + dy.cols));
-  if (accumulate) Meter::flops(Kind::kAdd, dy.size(), 4 * dy.size());
-  if (dy.cols == 0) return;
-  detail::in_pieces(dy.rows, detail::rows_per_piece(dy.cols),
+  detail::in_pieces(dy.cols == 0 ? 0 : dy.rows, detail::rows_per_piece(dy.cols),
                     [&](std::size_t begin, std::size_t end) {
                       for (std::size_t i = begin; i < end; ++i) {
                         HWY_DYNAMIC_DISPATCH(backward_row)
@@ -153,6 +149,9 @@ void norm_backward(NormKind kind, ConstMatrix normalized, std::span<const float>
                          kind == NormKind::kLayer, accumulate, dx.row_data(i), dy.cols);
                       }
                     });
+  Meter::flops(Kind::kNorm, norm_flops(kind, dy.rows, dy.cols).backward,
+               4 * (3 * dy.size() + dy.rows + dy.cols));
+  if (accumulate) Meter::flops(Kind::kAdd, dy.size(), 4 * dy.size());
 }
 
 void norm_accumulate(NormKind kind, ConstMatrix normalized, ConstMatrix dy, float* dgamma,
@@ -160,13 +159,13 @@ void norm_accumulate(NormKind kind, ConstMatrix normalized, ConstMatrix dy, floa
   const bool layer = kind == NormKind::kLayer;
   require_same("dy", normalized, dy);
   assert(dgamma != nullptr && layer == (dbeta != nullptr));
-  Meter::flops(Kind::kNorm, norm_flops(kind, dy.rows, dy.cols).accumulate,
-               4 * (2 * dy.size() + 2 * (layer ? 2 : 1) * dy.cols));
   detail::in_column_blocks(dy.rows, dy.cols, [&](std::size_t begin, std::size_t end) {
     HWY_DYNAMIC_DISPATCH(accumulate_columns)
     (normalized.slice_cols(begin, end - begin), dy.slice_cols(begin, end - begin), dgamma + begin,
      layer ? dbeta + begin : nullptr);
   });
+  Meter::flops(Kind::kNorm, norm_flops(kind, dy.rows, dy.cols).accumulate,
+               4 * (2 * dy.size() + 2 * (layer ? 2 : 1) * dy.cols));
 }
 
 }  // namespace longspan

@@ -156,11 +156,11 @@ CrossEntropy total_loss(const Rows& in) {
 void softmax_serial(Matrix x) { HWY_DYNAMIC_DISPATCH(softmax_rows)(x); }
 
 void softmax_forward(Matrix x) {
-  Meter::flops(Kind::kSoftmax, 5 * x.size(), 8 * x.size());
   detail::in_pieces(x.rows, detail::rows_per_piece(x.cols),
                     [&](std::size_t begin, std::size_t end) {
                       softmax_serial(x.slice_rows(begin, end - begin));
                     });
+  Meter::flops(Kind::kSoftmax, 5 * x.size(), 8 * x.size());
 }
 
 void softmax_backward_serial(ConstMatrix p, ConstMatrix dp, Matrix ds) {
@@ -175,15 +175,17 @@ std::size_t count_targets(std::span<const std::int32_t> targets) {
 CrossEntropy cross_entropy(ConstMatrix x, std::span<const std::int32_t> targets) {
   require(targets.size() == x.rows, "[cross entropy] {} targets; need one per row, {}",
           targets.size(), x.rows);
+  const CrossEntropy loss = total_loss({x.data, nullptr, x.cols, x.stride, targets, 1.0F});
   Meter::flops(Kind::kSoftmax, 5 * x.size(), 4 * (x.size() + x.rows));
-  return total_loss({x.data, nullptr, x.cols, x.stride, targets, 1.0F});
+  return loss;
 }
 
 CrossEntropy cross_entropy_forward(Matrix x, std::span<const std::int32_t> targets, float scale) {
   require(targets.size() == x.rows, "[cross entropy] {} targets; need one per row, {}",
           targets.size(), x.rows);
+  const CrossEntropy loss = total_loss({x.data, x.data, x.cols, x.stride, targets, scale});
   Meter::flops(Kind::kSoftmax, 5 * x.size(), 4 * (2 * x.size() + x.rows));
-  return total_loss({x.data, x.data, x.cols, x.stride, targets, scale});
+  return loss;
 }
 
 void cross_entropy_backward(Matrix x, std::span<const std::int32_t> targets, float scale) {

@@ -121,52 +121,51 @@ void copy(ConstMatrix x, Matrix y) {
 void add(ConstMatrix a, ConstMatrix b, Matrix y) {
   require_same("add", a, b);
   require_same("add", a, y);
-  Meter::flops(Kind::kAdd, y.size(), 12 * y.size());
   detail::in_runs(y.rows, y.cols, a.contiguous() && b.contiguous() && y.contiguous(),
                   [&](std::size_t r, std::size_t c, std::size_t n) {
                     HWY_DYNAMIC_DISPATCH(add_run)
                     (a.row_data(r) + c, b.row_data(r) + c, y.row_data(r) + c, n);
                   });
+  Meter::flops(Kind::kAdd, y.size(), 12 * y.size());
 }
 
 void subtract(ConstMatrix a, ConstMatrix b, Matrix y) {
   require_same("subtract", a, b);
   require_same("subtract", a, y);
-  Meter::flops(Kind::kAdd, y.size(), 12 * y.size());
   detail::in_runs(y.rows, y.cols, a.contiguous() && b.contiguous() && y.contiguous(),
                   [&](std::size_t r, std::size_t c, std::size_t n) {
                     HWY_DYNAMIC_DISPATCH(subtract_run)
                     (a.row_data(r) + c, b.row_data(r) + c, y.row_data(r) + c, n);
                   });
+  Meter::flops(Kind::kAdd, y.size(), 12 * y.size());
 }
 
 void axpy(float alpha, ConstMatrix x, Matrix y) {
   require_same("axpy", x, y);
-  Meter::flops(Kind::kAdd, (alpha == 1.0F ? 1 : 2) * y.size(), 12 * y.size());
   detail::in_runs(y.rows, y.cols, x.contiguous() && y.contiguous(),
                   [&](std::size_t r, std::size_t c, std::size_t n) {
                     HWY_DYNAMIC_DISPATCH(axpy_run)
                     (alpha, x.row_data(r) + c, y.row_data(r) + c, n);
                   });
+  Meter::flops(Kind::kAdd, (alpha == 1.0F ? 1 : 2) * y.size(), 12 * y.size());
 }
 
 void scale(float alpha, Matrix y) {
-  Meter::flops(Kind::kAdd, y.size(), 8 * y.size());
   detail::in_runs(y.rows, y.cols, y.contiguous(), [&](std::size_t r, std::size_t c, std::size_t n) {
     HWY_DYNAMIC_DISPATCH(scale_run)(alpha, y.row_data(r) + c, n);
   });
+  Meter::flops(Kind::kAdd, y.size(), 8 * y.size());
 }
 
 void add_column_sums(ConstMatrix x, float* sum) {
-  Meter::flops(Kind::kAdd, x.size(), 4 * (x.size() + 2 * x.cols));
   detail::in_column_blocks(x.rows, x.cols, [&](std::size_t begin, std::size_t end) {
     HWY_DYNAMIC_DISPATCH(sum_columns)(x.slice_cols(begin, end - begin), sum + begin);
   });
+  Meter::flops(Kind::kAdd, x.size(), 4 * (x.size() + 2 * x.cols));
 }
 
 double sum_of_squares(std::span<const float> x) {
   constexpr std::size_t kPieces = 256;  // at most, so that their sums fit on the stack
-  Meter::flops(Kind::kOptimizer, 2 * x.size(), 4 * x.size());
   const std::size_t grain = std::max(detail::kPieceElements, (x.size() + kPieces - 1) / kPieces);
   std::array<double, kPieces> part{};
   detail::in_pieces(x.size(), grain, [&](std::size_t begin, std::size_t end) {
@@ -174,6 +173,7 @@ double sum_of_squares(std::span<const float> x) {
   });
   double sum = 0.0;
   for (const double p : part) sum += p;
+  Meter::flops(Kind::kOptimizer, 2 * x.size(), 4 * x.size());
   return sum;
 }
 

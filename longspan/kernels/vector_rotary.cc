@@ -93,7 +93,6 @@ void rotate(const Rotary& rotary, ConstMatrix cosines, ConstMatrix sines, std::s
           "[rotary] positions up to {}; tables hold {} and {}", first + x.n, cosines.rows,
           sines.rows);
   const std::size_t rows = x.batch * x.n * x.heads;
-  Meter::flops(Kind::kRotary, 3 * rows * x.d, 8 * rows * x.d + 4 * x.n * x.d);
   const float sign = inverse ? -1.0F : 1.0F;
   // Heads innermost: they lie side by side when they are columns of one matrix.
   detail::in_pieces(rows, detail::rows_per_piece(x.d), [&](std::size_t begin, std::size_t end) {
@@ -110,6 +109,7 @@ void rotate(const Rotary& rotary, ConstMatrix cosines, ConstMatrix sines, std::s
       }
     }
   });
+  Meter::flops(Kind::kRotary, 3 * rows * x.d, 8 * rows * x.d + 4 * x.n * x.d);
 }
 
 }  // namespace longspan

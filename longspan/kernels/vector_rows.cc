@@ -59,7 +59,6 @@ void require_fit(const char* who, ConstMatrix table, std::size_t ids, ConstMatri
 void gather_rows(ConstMatrix table, std::span<const std::int32_t> ids, Matrix y) {
   require_fit("gather", table, ids.size(), y);
   assert(all_inside(ids, table.rows));
-  Meter::flops(Kind::kGather, 0, 4 * (ids.size() + 2 * y.size()));
   detail::in_pieces(y.rows, detail::rows_per_piece(y.cols),
                     [&](std::size_t begin, std::size_t end) {
                       for (std::size_t i = begin; i < end; ++i) {
@@ -67,17 +66,18 @@ void gather_rows(ConstMatrix table, std::span<const std::int32_t> ids, Matrix y)
                                     y.cols * sizeof(float));
                       }
                     });
+  Meter::flops(Kind::kGather, 0, 4 * (ids.size() + 2 * y.size()));
 }
 
 void scatter_add_rows(ConstMatrix x, std::span<const std::int32_t> ids, Matrix table) {
   require_fit("scatter", table, ids.size(), x);
   assert(all_inside(ids, table.rows));
-  Meter::flops(Kind::kGather, x.size(), 4 * (ids.size() + 3 * x.size()));
   // By columns: two rows may go to the same place, two columns never do.
   detail::in_column_blocks(x.rows, x.cols, [&](std::size_t begin, std::size_t end) {
     HWY_DYNAMIC_DISPATCH(scatter_add)
     (x.slice_cols(begin, end - begin), ids.data(), table.slice_cols(begin, end - begin));
   });
+  Meter::flops(Kind::kGather, x.size(), 4 * (ids.size() + 3 * x.size()));
 }
 
 }  // namespace longspan

@@ -112,21 +112,21 @@ detail::AdamConstants constants_of(const StepOptions& o) {
 
 void sgd_step(const StepOptions& o, std::span<const float> g, std::span<float> w) {
   require(g.size() == w.size(), "[sgd] {} gradients for {} weights", g.size(), w.size());
-  meter_step(o, w.size(), 2, 3);
   detail::in_pieces(w.size(), detail::kPieceElements, [&](std::size_t begin, std::size_t end) {
     HWY_DYNAMIC_DISPATCH(sgd_run)(o, g.data() + begin, w.data() + begin, end - begin);
   });
+  meter_step(o, w.size(), 2, 3);
 }
 
 void momentum_step(const StepOptions& o, std::span<const float> g, std::span<float> v,
                    std::span<float> w) {
   require(g.size() == w.size() && v.size() == w.size(),
           "[momentum] {} gradients and {} speeds for {} weights", g.size(), v.size(), w.size());
-  meter_step(o, w.size(), 4, 5);
   detail::in_pieces(w.size(), detail::kPieceElements, [&](std::size_t begin, std::size_t end) {
     HWY_DYNAMIC_DISPATCH(momentum_run)
     (o, g.data() + begin, v.data() + begin, w.data() + begin, end - begin);
   });
+  meter_step(o, w.size(), 4, 5);
 }
 
 void adam_step(const StepOptions& o, std::span<const float> g, std::span<float> m,
@@ -135,12 +135,12 @@ void adam_step(const StepOptions& o, std::span<const float> g, std::span<float> 
           "[adam] {} gradients and {}, {} moments for {} weights", g.size(), m.size(), v.size(),
           w.size());
   require(o.step >= 1, "[adam] step is {}; need to count from 1", o.step);
-  meter_step(o, w.size(), 12, 7);
   const detail::AdamConstants c = constants_of(o);
   detail::in_pieces(w.size(), detail::kPieceElements, [&](std::size_t begin, std::size_t end) {
     HWY_DYNAMIC_DISPATCH(adam_run)
     (c, g.data() + begin, m.data() + begin, v.data() + begin, w.data() + begin, end - begin);
   });
+  meter_step(o, w.size(), 12, 7);
 }
 
 }  // namespace longspan
