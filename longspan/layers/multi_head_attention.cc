@@ -239,7 +239,9 @@ void MultiHeadAttention::attend(const Pass& pass, ConstMatrix x, const BranchSav
     }
     t = extend(cache, t);
   }
-  mechanism_->forward(inputs(pass, t, x), y, kept.mechanism, arena);
+  const AttentionInputs in = inputs(pass, t, x);
+  if (observer_) observer_(in);
+  mechanism_->forward(in, y, kept.mechanism, arena);
 }
 
 BranchSignals MultiHeadAttention::backward(const Pass& pass, const BranchSaved& saved,

@@ -14,6 +14,7 @@
 // itself adds to dx. Low-rank adapters may stand beside W_QKV (W_Q of cross-attention) and W_O.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -65,6 +66,9 @@ class MultiHeadAttention final : public Branch {
 
   const Attention& mechanism() const { return *mechanism_; }
   Attention& mechanism() { return *mechanism_; }
+  // Is shown what the mechanism is given, before every forward; empty: nobody.
+  using Observer = std::function<void(const AttentionInputs&)>;
+  void set_observer(Observer observer) { observer_ = std::move(observer); }
   std::size_t state_floats(std::size_t batch) const;
   const MultiHeadAttentionConfig& config() const { return config_; }
   std::size_t d_head() const { return config_.d_model / config_.heads; }
@@ -100,6 +104,7 @@ class MultiHeadAttention final : public Branch {
   Linear out_;
   std::optional<Adapter> in_adapter_;
   std::optional<Adapter> out_adapter_;
+  Observer observer_;
 };
 
 }  // namespace longspan

@@ -1,5 +1,5 @@
-// One mechanism at one length: what was predicted, what was measured, and where the time went.
-// Plain data, seconds and bytes; nothing where it is not known.
+// What is compared, and one mechanism at one length: what was predicted, what was measured, and
+// where the time went. Plain data, seconds and bytes; nothing where it is not known.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,48 @@
 #include <vector>
 
 namespace longspan {
+
+struct CompareSettings {
+  std::string task = "forward";  // or train
+  bool bare = false;             // attention alone, without the model around it
+  std::uint64_t layers = 4;
+  std::uint64_t d_model = 512;
+  std::uint64_t heads = 8;
+  std::uint64_t d_ff = 2048;
+  std::uint64_t batch = 1;
+  bool causal = false;
+  std::uint64_t threads = 1;
+  std::string inputs = "random";  // or the checkpoint that q, k and v come from
+  double budget_seconds = 0.0;
+  std::uint64_t seed = 1;
+
+  template <class Self, class See>
+  static void visit(Self& self, See see) {
+    see("task", self.task);
+    see("bare", self.bare);
+    see("layers", self.layers);
+    see("d_model", self.d_model);
+    see("heads", self.heads);
+    see("d_ff", self.d_ff);
+    see("batch", self.batch);
+    see("causal", self.causal);
+    see("threads", self.threads);
+    see("inputs", self.inputs);
+    see("budget_seconds", self.budget_seconds);
+    see("seed", self.seed);
+  }
+};
+
+struct CompareRoofline {
+  double peak_flops = 0.0;  // per second
+  double bandwidth = 0.0;   // bytes per second
+
+  template <class Self, class See>
+  static void visit(Self& self, See see) {
+    see("peak_flops", self.peak_flops);
+    see("bandwidth", self.bandwidth);
+  }
+};
 
 struct CompareTime {
   std::optional<double> predicted;
@@ -31,12 +73,14 @@ struct CompareTime {
 };
 
 struct CompareMemory {
-  std::optional<double> predicted;  // parameters and arena; in training gradients and state too
-  std::optional<double> measured;   // what the arena reached, and the same parameters
-  std::optional<double> resident;   // growth of a fresh process, as the operating system sees it
+  std::optional<double> parameters;  // the weights alone
+  std::optional<double> predicted;   // weights, gradients, arena; in training the optimiser's state
+  std::optional<double> measured;    // the same with what the arena reached
+  std::optional<double> resident;    // growth of a fresh process, as the operating system sees it
 
   template <class Self, class See>
   static void visit(Self& self, See see) {
+    see("parameters", self.parameters);
     see("predicted", self.predicted);
     see("measured", self.measured);
     see("resident", self.resident);

@@ -59,6 +59,11 @@ class Model {
     return (encoder_ ? *encoder_ : *decoder_).self_attention(layer).mechanism();
   }
 
+  // Shows the inputs of that layer's mechanism, before every forward.
+  void observe(std::size_t layer, MultiHeadAttention::Observer observer) {
+    (encoder_ ? *encoder_ : *decoder_).self_attention(layer).set_observer(std::move(observer));
+  }
+
   // Weights and gradients; the weights are drawn from `seed`.
   void allocate(RandomKey seed);
 

@@ -33,7 +33,7 @@ CompareRecord example() {
   p.length = 256;
   p.status = "ok";
   p.time = CompareTime{0.1, 0.09, 0.12, 0.11, 0.1, 0.12, 5};
-  p.memory = CompareMemory{1e6, 1e6, std::nullopt};
+  p.memory = CompareMemory{4e5, 1e6, 1e6, std::nullopt};
   p.kinds = std::vector<KindTime>{{"matmul", 0.05, 100, 10, "compute"}};
   p.work = CompareWork{1, (1ULL << 60) + 1, 3};
   r.points = {p};
