@@ -6,7 +6,7 @@ PRESET ?= release
 PREFIX ?= /usr/local
 
 .PHONY: help build test demo bench asan tidy format check-format install clean \
-        packages configure ctest
+        packages test-packages configure ctest
 
 help:
 	@echo "make build     configure and build everything into build/"
@@ -28,7 +28,11 @@ configure: packages
 build: configure
 	@$(STEP) "build: $(PRESET)" cmake --build --preset $(PRESET)
 
-ctest: build
+test-packages:
+	@$(STEP) "packages: install what the tests of the page need" \
+	  tools/install_packages.sh nodejs npm chromium
+
+ctest: build test-packages
 	@$(STEP) "test: every test" ctest --preset $(PRESET)
 
 test: ctest

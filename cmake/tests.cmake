@@ -82,3 +82,17 @@ target_link_libraries(golden_check PRIVATE longspan longspan_options nlohmann_js
 add_test(NAME golden COMMAND golden_check ${PROJECT_SOURCE_DIR}/tests/golden)
 add_dependencies(golden_test golden_check)
 set_tests_properties(golden PROPERTIES ENVIRONMENT OMP_WAIT_POLICY=passive TIMEOUT 600)
+
+# The page of a comparison: its bundle built anew from the locked sources, and the page in a browser.
+# Both run in a copy of apps/web, so that nothing is installed into the source tree.
+add_executable(render_page tests/render_page.cc)
+set_target_properties(render_page PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+target_link_libraries(render_page PRIVATE longspan longspan_options nlohmann_json::nlohmann_json)
+set(web ${PROJECT_SOURCE_DIR}/apps/web)
+add_test(NAME page_packages COMMAND ${web}/test/install.sh ${web} ${PROJECT_BINARY_DIR}/web)
+add_test(NAME page_bundle COMMAND ${web}/test/rebuild.sh ${web} ${PROJECT_BINARY_DIR}/web)
+add_test(NAME page_browser
+         COMMAND ${web}/test/browse.sh ${PROJECT_BINARY_DIR}/web $<TARGET_FILE:render_page>)
+set_tests_properties(page_packages PROPERTIES FIXTURES_SETUP page_packages)
+set_tests_properties(page_bundle page_browser PROPERTIES FIXTURES_REQUIRED page_packages)
+set_tests_properties(page_packages page_bundle page_browser PROPERTIES TIMEOUT 600)

@@ -17,6 +17,11 @@ fi
 
 missing=
 for package in "$@"; do
+  # Node.js from elsewhere brings its own npm, beside which Debian's does not install.
+  case $package in
+    nodejs) command -v node >/dev/null && continue ;;
+    npm) command -v npm >/dev/null && continue ;;
+  esac
   state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
   [ "$state" = installed ] || missing="$missing $package"
 done
