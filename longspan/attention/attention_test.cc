@@ -41,6 +41,11 @@ std::string error_of(Body body) {
   return "no error";
 }
 
+TEST(Registry, RefusesAbsurdOptions) {
+  EXPECT_EQ(error_of([] { make_attention("bigbird:seed=99999999999999,block=99999999999999"); }),
+            "[bigbird] block is 99999999999999; need at most 16777216");
+}
+
 TEST(Registry, SuggestsTheNearestName) {
   EXPECT_EQ(error_of([] { make_attention("flsh"); }).substr(0, 64),
             "[attention] unknown mechanism 'flsh'; did you mean 'flash'? Know");

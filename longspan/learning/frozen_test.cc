@@ -183,6 +183,8 @@ TEST(Frozen, RefusesWhatCannotBe) {
   };
   EXPECT_EQ(error_of([](auto& c) { c.frozen_layers = 5; }),
             "[model] 5 frozen layers of 4; need at most all of them");
+  EXPECT_EQ(error_of([](auto& c) { c.lora_rank = 129; }),
+            "[model] adapters of rank 129 on a width of 128; need at most 128");
   EXPECT_EQ(error_of([](auto& c) {
               c.wiring = "reversible";
               c.checkpointing = true;

@@ -60,6 +60,8 @@ void check(const ModelConfig& c) {
       c.wiring != "reversible" || (!c.checkpointing && c.frozen_layers == 0),
       "[model] reversible layers keep nothing and cannot be frozen or checkpointed; need pre or "
       "post wiring");
+  require(c.lora_rank <= c.d_model, "[model] adapters of rank {} on a width of {}; need at most {}",
+          c.lora_rank, c.d_model, c.d_model);
   check_positive("lora_alpha", c.lora_alpha);
   check_positive("norm_epsilon", c.norm_epsilon);
   check_positive("rotary_base", c.rotary_base);
