@@ -1,11 +1,12 @@
 #include "longspan/measure/calibrate.h"
 
-#include <unistd.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <vector>
@@ -25,18 +26,55 @@ namespace {
 
 constexpr double kMebibyte = 1024.0 * 1024.0;
 
+// Of a core, by the system's own account, "32768K". What sysconf says of the last level is that of
+// the whole package, of which a virtual machine has a part.
 double cache_bytes(int level, double otherwise) {
-  const long size = sysconf(level);
-  return size > 0 ? static_cast<double>(size) : otherwise;
+  std::ifstream file(fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/size", level));
+  double kibibytes = 0.0;
+  return file >> kibibytes && kibibytes > 0.0 ? 1024.0 * kibibytes : otherwise;
 }
 
 struct Caches {
-  double second = cache_bytes(_SC_LEVEL2_CACHE_SIZE, kMebibyte);
-  double last = std::max(cache_bytes(_SC_LEVEL3_CACHE_SIZE, 16 * kMebibyte), second);
+  double second = cache_bytes(2, kMebibyte);
+  double last = std::max(cache_bytes(3, 16 * kMebibyte), second);
 };
 
-// Measures the calls in turn and fits each rate.
-std::map<std::string, Fit> fit_calls(std::span<const TimedCall> calls) {
+// While it lives, calls use this many threads.
+class UsedThreads {
+ public:
+  explicit UsedThreads(int threads) : before_(thread_count()) { set_thread_count(threads); }
+  ~UsedThreads() { set_thread_count(before_); }
+  UsedThreads(const UsedThreads&) = delete;
+  UsedThreads& operator=(const UsedThreads&) = delete;
+
+ private:
+  int before_;
+};
+
+// On one thread, whose own processor time is exact, the coefficients are fitted. On several they
+// are those of one, all longer by one factor, near 1 unless the measurements say otherwise: whoever
+// takes one of the cores for a moment lengthens every call that all cores share.
+void learn(std::span<const TimedPoint> points, std::vector<double>& coefficients, double& error) {
+  if (thread_count() == 1) {
+    Fit fit = fit_seconds(points);
+    coefficients = std::move(fit.coefficients);
+    error = std::max(error, fit.error);
+    return;
+  }
+  // argmin Σ ((factor·fitted − seconds)/scale)² + (factor − 1)²/2
+  double top = 0.5;
+  double bottom = 0.5;
+  for (const TimedPoint& p : points) {
+    const double fitted = dot(p.x, coefficients) / p.scale();
+    top += fitted * p.seconds / p.scale();
+    bottom += fitted * fitted;
+  }
+  const double factor = std::max(top / bottom, 0.5);
+  for (double& c : coefficients) c *= factor;
+}
+
+// Measures the calls in turn.
+std::map<std::string, std::vector<TimedPoint>> measure_calls(std::span<const TimedCall> calls) {
   std::vector<Job> jobs;
   for (const TimedCall& call : calls) jobs.push_back(call.run);
   const std::vector<Samples> samples = sample(jobs);
@@ -44,9 +82,7 @@ std::map<std::string, Fit> fit_calls(std::span<const TimedCall> calls) {
   for (std::size_t i = 0; i < calls.size(); ++i) {
     points[calls[i].rate].push_back({calls[i].x, samples[i].undisturbed()});
   }
-  std::map<std::string, Fit> fits;
-  for (const auto& [rate, measured] : points) fits[rate] = fit_seconds(measured);
-  return fits;
+  return points;
 }
 
 void calibrate_kernels(Calibration& c, const Caches& caches) {
@@ -61,10 +97,9 @@ void calibrate_kernels(Calibration& c, const Caches& caches) {
     add_products(pool, calls);
     add_row_calls(pool, calls);
     add_optimizer_calls(steps, calls);
-    for (auto& [rate, fit] : fit_calls(calls)) {
+    for (const auto& [rate, points] : measure_calls(calls)) {
       Rates& rates = c.rates[rate];
-      (cold ? rates.cold : rates.warm) = fit.coefficients;
-      rates.error = std::max(rates.error, fit.error);
+      learn(points, cold ? rates.cold : rates.warm, rates.error);
     }
   }
   // An addition reads two floats and writes one.
@@ -159,7 +194,7 @@ std::vector<MeasuredAttention> measure_attention() {
       jobs.emplace_back([&run = *run] { run.gradients(); });
     }
   }
-  const std::vector<Samples> samples = sample(jobs);
+  const std::vector<Samples> samples = sample(jobs, {.rounds = 3, .most_rounds = 6});
   auto next = samples.begin();
   for (MeasuredAttention& m : all) {
     for (std::size_t i = 0; i < m.runs.size(); ++i) {
@@ -196,8 +231,8 @@ void fit_attention(Calibration& c, const MeasuredAttention& m) {
       points.push_back(
           attention_point(c, operations, rate, model.training_bytes(batch), m.gradients[i]));
     }
-    const Fit f = fit_seconds(points);
-    c.rates[rate] = {f.coefficients, {}, f.error};
+    Rates& rates = c.rates[rate];
+    learn(points, rates.warm, rates.error);
   }
 }
 
@@ -213,14 +248,21 @@ constexpr std::array kClosingPoints = {
     ClosingPoint{"encoder", 4, 2, 64, 1024, 1, "flash"},
     ClosingPoint{"decoder", 3, 6, 192, 64, 8, "full"},
     ClosingPoint{"encoder", 2, 12, 768, 64, 1, "flash"},
+    ClosingPoint{"encoder", 3, 2, 64, 96, 1, "flash"},
+    ClosingPoint{"decoder", 4, 4, 96, 48, 3, "full"},
 };
 
-Closing closing(std::span<const double> ratios) {
-  double mean = 0.0;
-  for (const double r : ratios) mean += std::log(r) / static_cast<double>(ratios.size());
-  double square = 0.0;
-  for (const double r : ratios) square += std::pow(std::log(r) - mean, 2);
-  return {std::exp(mean), std::sqrt(square / static_cast<double>(ratios.size() - 1))};
+// {seconds of the calls, their number} of a pass, and what it took.
+TimedPoint closing_point(const Calibration& c, std::span<const Operation> operations,
+                         std::size_t bytes, const Samples& samples) {
+  double sum = 0.0;
+  for (const Operation& o : operations) sum += seconds_of(c, o, static_cast<double>(bytes));
+  return {{sum, static_cast<double>(operations.size())}, samples.undisturbed()};
+}
+
+Closing closing(std::span<const TimedPoint> points) {
+  const Fit fit = fit_seconds(points);
+  return {fit.coefficients[0], fit.coefficients[1], fit.error};
 }
 
 void calibrate_models(Calibration& c) {
@@ -239,15 +281,16 @@ void calibrate_models(Calibration& c) {
     jobs.emplace_back([&run = *runs.back()] { run.step(); });
   }
   const std::vector<Samples> samples = sample(jobs);
-  std::vector<double> forward;
-  std::vector<double> training;
+  std::vector<TimedPoint> forward;
+  std::vector<TimedPoint> training;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const Model& model = runs[i]->model();
     const Batch& batch = runs[i]->batch();
     const OptimizerConfig& optimizer = runs[i]->train_config().optimizer;
-    forward.push_back(samples[2 * i].undisturbed() / predict_forward(c, model, batch).seconds);
-    training.push_back(samples[2 * i + 1].undisturbed() /
-                       predict_step(c, model, batch, optimizer).seconds);
+    forward.push_back(closing_point(c, forward_operations(model, batch),
+                                    forward_bytes(model, batch), samples[2 * i]));
+    training.push_back(closing_point(c, step_operations(model, batch, optimizer),
+                                     step_bytes(model, batch, optimizer), samples[2 * i + 1]));
   }
   c.forward = closing(forward);
   c.training = closing(training);
@@ -257,13 +300,18 @@ void calibrate_models(Calibration& c) {
 
 Calibration calibrate(const std::function<void(std::string_view)>& report) {
   const auto start = std::chrono::steady_clock::now();
+  const int threads = thread_count();
   Calibration c;
   c.machine = this_machine();
   c.fma_peak = fma_peak();
-  report("kernels");
-  calibrate_kernels(c, Caches{});
-  report("attention");
-  for (const MeasuredAttention& m : measure_attention()) fit_attention(c, m);
+  for (int stage = threads > 1 ? 0 : 1; stage < 2; ++stage) {
+    const UsedThreads use(stage == 0 ? 1 : threads);
+    const char* by = stage == 0 ? " on one thread" : "";
+    report(fmt::format("kernels{}", by));
+    calibrate_kernels(c, Caches{});
+    report(fmt::format("attention{}", by));
+    for (const MeasuredAttention& m : measure_attention()) fit_attention(c, m);
+  }
   report("whole models");
   calibrate_models(c);
   c.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -31,7 +31,13 @@ std::string cpu_name() {
   return "unknown CPU";
 }
 
-nlohmann::json to_json(const Closing& c) { return {{"factor", c.factor}, {"spread", c.spread}}; }
+nlohmann::json to_json(const Closing& c) {
+  return {{"factor", c.factor}, {"call", c.call}, {"spread", c.spread}};
+}
+
+Closing closing_from(const nlohmann::json& json) {
+  return {json.at("factor"), json.at("call"), json.at("spread")};
+}
 
 }  // namespace
 
@@ -89,8 +95,8 @@ Calibration calibration_from(std::string_view where, const nlohmann::json& json)
     c.call_seconds = json.at("call_seconds");
     c.caches = json.at("caches");
     c.memory = json.at("memory");
-    c.forward = {json.at("forward").at("factor"), json.at("forward").at("spread")};
-    c.training = {json.at("training").at("factor"), json.at("training").at("spread")};
+    c.forward = closing_from(json.at("forward"));
+    c.training = closing_from(json.at("training"));
     c.seconds = json.at("seconds");
     for (const auto& [name, r] : json.at("rates").items()) {
       c.rates[name] = {r.at("warm"), r.at("cold"), r.at("error")};

@@ -25,10 +25,11 @@ struct Rates {
   double error = 0.0;        // root mean square of the fit's relative errors
 };
 
-// Whole passes take this much longer than the sum of their calls (ratio), and scatter about it
-// (standard deviation of the logarithm).
+// A whole pass takes factor · (seconds of its calls) + call · (number of its calls), and scatters
+// about that (standard deviation of the logarithm).
 struct Closing {
   double factor = 1.0;
+  double call = 0.0;
   double spread = 0.0;
 };
 

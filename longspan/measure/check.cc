@@ -20,12 +20,12 @@ struct Scale {
   std::array<std::size_t, 4> lengths;
 };
 constexpr std::array kScales = {
-    Scale{"narrow", "encoder", 3, 4, 96, 2, {100, 333, 700, 1500}},
-    Scale{"gated", "decoder", 2, 6, 192, 3, {48, 160, 400, 900}},
-    Scale{"post", "encoder", 1, 6, 384, 1, {90, 350, 600, 1200}},
-    Scale{"words", "decoder", 2, 2, 128, 8, {32, 72, 192, 320}},
-    Scale{"reversible", "encoder", 4, 4, 64, 1, {200, 450, 900, 1800}},
-    Scale{"wide", "encoder", 1, 10, 640, 1, {40, 150, 300, 500}},
+    Scale{"narrow", "encoder", 2, 3, 72, 2, {120, 260, 810, 1700}},
+    Scale{"gated", "decoder", 3, 4, 160, 2, {56, 210, 450, 800}},
+    Scale{"post", "encoder", 2, 8, 320, 1, {110, 280, 512, 1100}},
+    Scale{"words", "decoder", 1, 4, 256, 6, {36, 90, 150, 280}},
+    Scale{"reversible", "encoder", 3, 4, 80, 1, {180, 520, 1000, 2000}},
+    Scale{"wide", "encoder", 1, 9, 576, 1, {48, 130, 280, 440}},
 };
 
 ModelConfig config_of(const Scale& s, std::string_view attention, std::size_t length) {
@@ -71,12 +71,14 @@ std::vector<GridPoint> check_grid() {
   const std::size_t stride = std::max<std::size_t>(1, (all + kMost - 1) / kMost);
   std::vector<GridPoint> grid;
   std::size_t index = 0;
+  std::size_t shift = 0;
   for (const Mechanism& m : mechanisms()) {
+    ++shift;
     const bool causal = m.make("")->abilities().causal;
     for (std::size_t n = 0; n < kScales[0].lengths.size(); ++n) {
       for (const Scale& s : kScales) {
-        // Shifted by the length, so that no scale is always passed over.
-        if ((index++ + n) % stride != 0) continue;
+        // Shifted by length and mechanism, so that no scale is always passed over.
+        if ((index++ + n + shift) % stride != 0) continue;
         Scale own = s;
         if (!causal) own.family = "encoder";
         const std::size_t length = s.lengths[n];

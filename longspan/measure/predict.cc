@@ -15,11 +15,12 @@ double coldness(const Calibration& c, double bytes) {
   return std::clamp(std::log(bytes / c.caches) / std::log(c.memory / c.caches), 0.0, 1.0);
 }
 
-TimePrediction add_up(const Calibration& c, std::span<const Operation> operations, double bytes,
-                      const Closing& closing) {
+TimePrediction add_up(const Calibration& c, std::span<const Operation> operations,
+                      std::size_t bytes, const Closing& closing) {
   TimePrediction p;
   for (const Operation& o : operations) {
-    const double seconds = closing.factor * seconds_of(c, o, bytes);
+    const double seconds =
+        closing.factor * seconds_of(c, o, static_cast<double>(bytes)) + closing.call;
     p.by_layer[o.layer] += seconds;
     p.seconds += seconds;
   }
@@ -43,18 +44,23 @@ double seconds_of(const Calibration& c, const Operation& o, double bytes) {
   return (1.0 - w) * warm + w * dot(o.x, rates.cold);
 }
 
+std::size_t forward_bytes(const Model& model, const Batch& shape) {
+  return model.inference_bytes(shape) + sizeof(float) * model.parameters().count();
+}
+
+std::size_t step_bytes(const Model& model, const Batch& shape, const OptimizerConfig& optimizer) {
+  const std::size_t blocks = 2 + Optimizer::state_blocks(optimizer);
+  return model.training_bytes(shape) + sizeof(float) * blocks * model.parameters().count();
+}
+
 TimePrediction predict_forward(const Calibration& c, const Model& model, const Batch& shape) {
-  const double bytes = static_cast<double>(model.inference_bytes(shape)) +
-                       4.0 * static_cast<double>(model.parameters().count());
-  return add_up(c, forward_operations(model, shape), bytes, c.forward);
+  return add_up(c, forward_operations(model, shape), forward_bytes(model, shape), c.forward);
 }
 
 TimePrediction predict_step(const Calibration& c, const Model& model, const Batch& shape,
                             const OptimizerConfig& optimizer) {
-  const auto blocks = static_cast<double>(2 + Optimizer::state_blocks(optimizer));
-  const double bytes = static_cast<double>(model.training_bytes(shape)) +
-                       4.0 * blocks * static_cast<double>(model.parameters().count());
-  return add_up(c, step_operations(model, shape, optimizer), bytes, c.training);
+  return add_up(c, step_operations(model, shape, optimizer), step_bytes(model, shape, optimizer),
+                c.training);
 }
 
 }  // namespace longspan

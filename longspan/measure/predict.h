@@ -18,8 +18,12 @@ struct TimePrediction {
   std::map<std::string, double> by_layer;  // seconds
 };
 
-// Of the calls alone, without the closing factor. `bytes` is the working set.
+// Of the calls alone, without what closing adds. `bytes` is the working set.
 double seconds_of(const Calibration& calibration, const Operation& operation, double bytes);
+
+// The working set of Model::evaluate and of a step.
+std::size_t forward_bytes(const Model& model, const Batch& shape);
+std::size_t step_bytes(const Model& model, const Batch& shape, const OptimizerConfig& optimizer);
 
 // Model::evaluate.
 TimePrediction predict_forward(const Calibration& calibration, const Model& model,

@@ -31,6 +31,8 @@ double stopwatch_seconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
+double Samples::undisturbed() const { return quantile(seconds, 0.25); }
+
 double Samples::median() const { return quantile(seconds, 0.5); }
 
 double Samples::spread() const {
@@ -38,20 +40,27 @@ double Samples::spread() const {
 }
 
 std::vector<Samples> sample(std::span<const Job> jobs, const SampleOptions& options) {
+  constexpr double kShort = 0.02;  // seconds; longer jobs fill the caches in a part of their time
   std::vector<std::size_t> calls;
+  std::vector<bool> short_jobs;
   for (const Job& job : jobs) {
-    job();
-    const double once = time_of(job, 1);
+    double once = time_of(job, 1);
+    if (once < options.least_seconds) once = time_of(job, 1);  // the first may have been slow
+    short_jobs.push_back(once < kShort);
     calls.push_back(
         static_cast<std::size_t>(std::clamp(std::ceil(options.least_seconds / once), 1.0, 1e5)));
   }
+  constexpr double kScattered = 0.05;
   std::vector<Samples> samples(jobs.size());
-  for (std::size_t round = 0; round < options.rounds; ++round) {
+  for (std::size_t round = 0; round < options.most_rounds; ++round) {
     for (std::size_t j = 0; j < jobs.size(); ++j) {
-      samples[j].seconds.push_back(time_of(jobs[j], calls[j]));
+      Samples& s = samples[j];
+      if (round >= options.rounds && s.spread() < kScattered) continue;
+      if (short_jobs[j]) jobs[j]();  // finds again what the others put out of the caches
+      const double seconds = time_of(jobs[j], calls[j]);
+      s.seconds.insert(std::ranges::upper_bound(s.seconds, seconds), seconds);
     }
   }
-  for (Samples& s : samples) std::ranges::sort(s.seconds);
   return samples;
 }
 

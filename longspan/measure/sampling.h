@@ -20,8 +20,8 @@ struct Samples {
 
   double best() const { return seconds.front(); }
   double median() const;
-  // The median, or the best where the samples scatter: neighbours only ever lengthen them.
-  double undisturbed() const { return spread() > 0.1 ? best() : median(); }
+  // The first quartile: neighbours only ever lengthen a sample.
+  double undisturbed() const;
   // (third − first quartile) / median
   double spread() const;
 };
@@ -30,10 +30,11 @@ using Job = std::function<void()>;
 
 struct SampleOptions {
   std::size_t rounds = 5;
-  double least_seconds = 2e-3;  // a sample is as many calls as take this long
+  std::size_t most_rounds = 15;  // for jobs whose samples scatter
+  double least_seconds = 2e-3;   // a sample is as many calls as take this long
 };
 
-// One warm-up call each, then the rounds.
+// One warm-up call each, then the rounds, then more of them for those that were disturbed.
 std::vector<Samples> sample(std::span<const Job> jobs, const SampleOptions& options = {});
 
 }  // namespace longspan
