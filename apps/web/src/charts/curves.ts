@@ -7,6 +7,7 @@ import {spread} from "../labels";
 import type {Look} from "../palette";
 import type {Point, Record} from "../record";
 import type {State} from "../state";
+import {keyOf} from "../swatch";
 import {binaryTicks, decimalTicks, evenBinaryTicks, evenTicks} from "../ticks";
 
 export interface Value {
@@ -163,5 +164,6 @@ export function drawCurves(record: Record, state: State, looks: Map<string, Look
     x: xAt(r.n) as number, y: yAt(shownOf(r)) as number, group: curve.name, html: r.tip})));
   const label = `${name} against length for ${curves.map((c) => c.name).join(", ")}, ` +
                 `${tick(Math.min(...values))} to ${tick(Math.max(...values))}.`;
-  return {plot, label, spots};
+  const legend = labelled ? undefined : curves.map((c) => keyOf(c.name, looks.get(c.name)!)).join("");
+  return {plot, label, spots, legend};
 }
