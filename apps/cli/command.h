@@ -19,6 +19,9 @@ void add_list(CLI::App& app, const Common& common);
 void add_train(CLI::App& app, const Common& common);
 void add_eval(CLI::App& app, const Common& common);
 void add_generate(CLI::App& app, const Common& common);
+void add_compare(CLI::App& app, const Common& common);
+// Hidden: what compare starts.
+void add_compare_worker(CLI::App& app);
 void add_calibrate(CLI::App& app, const Common& common);
 void add_plan(CLI::App& app, const Common& common);
 void add_cost(CLI::App& app, const Common& common);

@@ -46,6 +46,7 @@ int run(int argc, char** argv) {
   app.footer(
       "Examples:\n"
       "  longspan list\n"
+      "  longspan compare --budget 1m\n"
       "  longspan train text --data book.txt --out model\n"
       "  longspan eval model\n"
       "  longspan generate model --prompt 'Once upon'\n"
@@ -64,6 +65,8 @@ int run(int argc, char** argv) {
   add_eval(app, common);
   add_generate(app, common);
   add_plan(app, common);
+  add_compare(app, common);
+  add_compare_worker(app);
   add_calibrate(app, common);
   add_cost(app, common);
   add_pattern(app, common);

@@ -26,28 +26,36 @@ void Progress::clear_line() {
   line_open_ = false;
 }
 
-void Progress::update(std::uint64_t done, const std::string& text) {
-  if (quiet_) return;
+bool Progress::due(bool last) {
+  if (quiet_) return false;
   const auto now = Clock::now();
-  if (done < total_ && shown_ != Clock::time_point{} &&
-      now - shown_ < (terminal_ ? Clock::duration(kTerminalPause) : Clock::duration(kLogPause))) {
-    return;
-  }
+  const auto pause = terminal_ ? Clock::duration(kTerminalPause) : Clock::duration(kLogPause);
+  if (!last && shown_ != Clock::time_point{} && now - shown_ < pause) return false;
   shown_ = now;
-  const double elapsed = std::chrono::duration<double>(now - start_).count();
+  return true;
+}
+
+void Progress::show(double share, double eta, const std::string& text) {
+  const std::string line = fmt::format("{}  ETA {}", text, human_seconds(eta));
+  if (!terminal_) return fmt::print(stderr, "{}\n", line);
+  const auto filled = static_cast<std::uint64_t>(share * static_cast<double>(kBarWidth));
+  fmt::print(stderr, "\r\033[K[{:█<{}}{:·<{}}] {}", "", filled, "", kBarWidth - filled, line);
+  std::fflush(stderr);
+  line_open_ = true;
+}
+
+void Progress::update(std::uint64_t done, const std::string& text) {
+  if (!due(done >= total_)) return;
+  const double elapsed = std::chrono::duration<double>(shown_ - start_).count();
   const auto made = static_cast<double>(std::max<std::uint64_t>(1, done - first_));
   const double eta = elapsed / made * static_cast<double>(total_ - std::min(done, total_));
-  const std::string line =
-      fmt::format("step {}/{}  {}  ETA {}", done, total_, text, human_seconds(eta));
-  if (terminal_) {
-    const std::uint64_t filled =
-        total_ == 0 ? kBarWidth : std::min(kBarWidth, kBarWidth * done / total_);
-    fmt::print(stderr, "\r\033[K[{:█<{}}{:·<{}}] {}", "", filled, "", kBarWidth - filled, line);
-    std::fflush(stderr);
-    line_open_ = true;
-  } else {
-    fmt::print(stderr, "{}\n", line);
-  }
+  const double share =
+      total_ == 0 ? 1.0 : std::min(1.0, static_cast<double>(done) / static_cast<double>(total_));
+  show(share, eta, fmt::format("step {}/{}  {}", done, total_, text));
+}
+
+void Progress::update_share(double share, double eta, const std::string& text) {
+  if (due(share >= 1.0)) show(share, eta, fmt::format("{:>3.0f} %  {}", 100.0 * share, text));
 }
 
 void Progress::note(const std::string& text) {

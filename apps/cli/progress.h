@@ -17,12 +17,16 @@ class Progress {
 
   // Shows "step 120/2000 …text… ETA 1:23" when enough time has passed since the last one.
   void update(std::uint64_t done, const std::string& text);
+  // The same of work that is not in equal steps: "42 %  …text…  ETA 1:23".
+  void update_share(double share, double eta, const std::string& text);
   // A line that stays.
   void note(const std::string& text);
 
  private:
   using Clock = std::chrono::steady_clock;
   void clear_line();
+  bool due(bool last);
+  void show(double share, double eta, const std::string& line);
 
   std::uint64_t total_;
   std::uint64_t first_;

@@ -13,7 +13,8 @@ namespace longspan {
 struct Mechanism {
   std::string_view name;
   std::string_view kind;        // the survey's class: exact, low rank, kernel, …
-  std::string_view complexity;  // "O(n²)"
+  std::string_view complexity;  // of its time, "O(n²)"
+  std::string_view memory;      // what it holds at a time in training, beside inputs and output
   std::string_view summary;     // one line
   // `options` is "key=value,…".
   std::unique_ptr<Attention> (*make)(std::string_view options);

@@ -10,7 +10,7 @@ namespace longspan {
 
 namespace {
 
-constexpr double kLongPass = 0.5;         // seconds from which fewer rounds do
+constexpr double kLongPass = 0.1;         // seconds from which fewer rounds do
 constexpr std::uint64_t kFewRounds = 3;   //
 constexpr double kUsable = 0.8;           // of the memory that is there
 constexpr double kPlanned = 0.92;         // of the budget; the rest is for what is not predicted
@@ -65,6 +65,7 @@ void Planner::decide(PlannedPoint& p) {
     p.status = "skipped";
     p.reason = fmt::format("does not fit the budget: would take {:.1f} s", p.seconds);
   } else {
+    p.measured = true;
     plan_.seconds += p.seconds;
   }
 }
@@ -80,7 +81,7 @@ bool Planner::add_length(std::uint64_t length) {
   bool any = false;
   for (PlannedPoint& p : points) {
     decide(p);
-    any = any || p.status.empty();
+    any = any || p.measured;
   }
   plan_.lengths.push_back(length);
   plan_.points.insert(plan_.points.end(), points.begin(), points.end());

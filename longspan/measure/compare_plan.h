@@ -20,7 +20,8 @@ struct PlanRequest {
 struct PlannedPoint {
   CompareCase what;
   CasePrediction prediction;
-  double seconds = 0.0;  // that measuring it takes
+  bool measured = false;  // is to be
+  double seconds = 0.0;   // that measuring it takes
   std::uint64_t rounds = 0;
   std::string status;  // "", or refused or skipped with the reason
   std::string reason;

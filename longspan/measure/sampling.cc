@@ -10,13 +10,6 @@ namespace longspan {
 
 namespace {
 
-double quantile(const std::vector<double>& sorted, double q) {
-  const double place = q * static_cast<double>(sorted.size() - 1);
-  const auto below = static_cast<std::size_t>(place);
-  const std::size_t above = std::min(below + 1, sorted.size() - 1);
-  return sorted[below] + (place - static_cast<double>(below)) * (sorted[above] - sorted[below]);
-}
-
 double time_of(const Job& job, std::size_t calls) {
   const double start = stopwatch_seconds();
   for (std::size_t i = 0; i < calls; ++i) job();
@@ -31,13 +24,14 @@ double stopwatch_seconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-double Samples::undisturbed() const { return quantile(seconds, 0.25); }
-
-double Samples::median() const { return quantile(seconds, 0.5); }
-
-double Samples::spread() const {
-  return (quantile(seconds, 0.75) - quantile(seconds, 0.25)) / median();
+double Samples::quantile(double q) const {
+  const double place = q * static_cast<double>(seconds.size() - 1);
+  const auto below = static_cast<std::size_t>(place);
+  const std::size_t above = std::min(below + 1, seconds.size() - 1);
+  return seconds[below] + (place - static_cast<double>(below)) * (seconds[above] - seconds[below]);
 }
+
+double Samples::spread() const { return (quantile(0.75) - quantile(0.25)) / median(); }
 
 std::vector<Samples> sample(std::span<const Job> jobs, const SampleOptions& options) {
   constexpr double kShort = 0.02;  // seconds; longer jobs fill the caches in a part of their time

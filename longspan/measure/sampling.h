@@ -19,9 +19,10 @@ struct Samples {
   std::vector<double> seconds;  // of one call, sorted
 
   double best() const { return seconds.front(); }
-  double median() const;
+  double quantile(double q) const;  // 0 to 1
+  double median() const { return quantile(0.5); }
   // The first quartile: neighbours only ever lengthen a sample.
-  double undisturbed() const;
+  double undisturbed() const { return quantile(0.25); }
   // (third − first quartile) / median
   double spread() const;
 };

@@ -10,14 +10,6 @@ namespace longspan {
 
 namespace {
 
-// Starts the threads and whatever the libraries keep, so that it does not count.
-void warm_up() {
-  ModelConfig small;
-  small.layers = 1;
-  ModelRun run(small, {.batch = 2, .length = 64});
-  run.step();
-}
-
 Cost total(const CostTable& table) {
   Cost sum;
   for (const auto& [layer, cost] : table) sum += cost;
@@ -48,6 +40,13 @@ void count(ModelRun& run, Verification& v) {
 
 }  // namespace
 
+void warm_up_process() {
+  ModelConfig small;
+  small.layers = 1;
+  ModelRun run(small, {.batch = 2, .length = 64});
+  run.step();
+}
+
 bool CountCheck::equal() const { return same_arithmetic(predicted, measured); }
 
 double MemoryCheck::error() const {
@@ -59,7 +58,7 @@ bool Verification::counts_equal() const {
 }
 
 MemoryCheck check_memory(const ModelConfig& config, const RunShape& shape) {
-  warm_up();
+  warm_up_process();
   const std::size_t before = resident_bytes();
   ModelRun run(config, shape);
   const Parameters& parameters = run.model().parameters();

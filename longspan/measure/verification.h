@@ -41,6 +41,9 @@ struct MemoryCheck {
   double error() const;
 };
 
+// Starts the threads and whatever the libraries keep, so that it does not count as anybody's.
+void warm_up_process();
+
 // Builds the model and takes one step. To be called first in a process: memory that was held
 // before and given back can be used again without growth.
 MemoryCheck check_memory(const ModelConfig& config, const RunShape& shape);

@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <concepts>
 #include <nlohmann/json.hpp>
-#include <type_traits>
 
 #include "longspan/base/error.h"
+#include "longspan/report/record_json.h"
 
 namespace longspan {
 
@@ -17,82 +15,6 @@ using nlohmann::json;
 
 constexpr std::string_view kFormat = "longspan-compare";
 constexpr std::uint64_t kVersion = 1;
-
-template <class T>
-struct IsOptional : std::false_type {};
-template <class T>
-struct IsOptional<std::optional<T>> : std::true_type {};
-template <class T>
-struct IsVector : std::false_type {};
-template <class T>
-struct IsVector<std::vector<T>> : std::true_type {};
-
-template <class T>
-json written(const T& value) {
-  if constexpr (IsOptional<T>::value) {
-    return value ? written(*value) : json(nullptr);
-  } else if constexpr (IsVector<T>::value) {
-    json array = json::array();
-    for (const auto& item : value) array.push_back(written(item));
-    return array;
-  } else if constexpr (std::floating_point<T>) {
-    return std::isfinite(value) ? json(value) : json(nullptr);
-  } else if constexpr (std::integral<T> || std::same_as<T, std::string>) {
-    return value;
-  } else {
-    json object = json::object();
-    T::visit(value, [&](const char* name, const auto& field) { object[name] = written(field); });
-    return object;
-  }
-}
-
-// `path` names the value in messages: "points[3].time.measured".
-struct Place {
-  std::string_view where;
-  std::string path;
-
-  Place in(std::string_view name) const {
-    return {where, path.empty() ? std::string(name) : fmt::format("{}.{}", path, name)};
-  }
-  Place at(std::size_t index) const { return {where, fmt::format("{}[{}]", path, index)}; }
-  void expect(bool right, const json& value, std::string_view need) const {
-    if (right) return;
-    std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
-    if (text.size() > 40) text = text.substr(0, 37) + "...";
-    throw Error(fmt::format("{}: '{}' is {}; need {}", where, path, text, need));
-  }
-};
-
-template <class T>
-void read(const Place& place, const json& value, T& field) {
-  if constexpr (IsOptional<T>::value) {
-    if (value.is_null()) return field.reset();
-    read(place, value, field.emplace());
-  } else if constexpr (IsVector<T>::value) {
-    place.expect(value.is_array(), value, "a list");
-    field.resize(value.size());
-    for (std::size_t i = 0; i < value.size(); ++i) read(place.at(i), value[i], field[i]);
-  } else if constexpr (std::same_as<T, bool>) {
-    place.expect(value.is_boolean(), value, "true or false");
-    field = value.get<bool>();
-  } else if constexpr (std::integral<T>) {
-    const bool counts =
-        value.is_number_unsigned() || (value.is_number_integer() && value.get<std::int64_t>() >= 0);
-    place.expect(counts, value, "a whole number from 0");
-    field = value.get<T>();
-  } else if constexpr (std::floating_point<T>) {
-    place.expect(value.is_number() && std::isfinite(value.get<double>()), value, "a number");
-    field = value.get<T>();
-  } else if constexpr (std::same_as<T, std::string>) {
-    place.expect(value.is_string(), value, "text");
-    field = value.get<std::string>();
-  } else {
-    place.expect(value.is_object(), value, "an object");
-    T::visit(field, [&](const char* name, auto& part) {
-      if (const auto it = value.find(name); it != value.end()) read(place.in(name), *it, part);
-    });
-  }
-}
 
 // What no type says.
 void check(std::string_view where, const CompareRecord& r) {
@@ -130,7 +52,7 @@ const ComparePoint* CompareRecord::find(std::string_view mechanism, std::uint64_
 }
 
 json to_json(const CompareRecord& record) {
-  json object = written(record);
+  json object = record_to_json(record);
   object["format"] = kFormat;
   object["version"] = kVersion;
   return object;
@@ -146,7 +68,7 @@ CompareRecord compare_record_from(std::string_view where, const json& value) {
     require(value.contains(needed), "{}: has no '{}'", where, needed);
   }
   CompareRecord record;
-  read({where, ""}, value, record);
+  read_record({where, ""}, value, record);
   check(where, record);
   return record;
 }

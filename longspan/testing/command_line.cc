@@ -36,6 +36,11 @@ Process::Process(const std::vector<std::string>& arguments, const RunOptions& op
     setrlimit(RLIMIT_FSIZE, &limit);
     std::signal(SIGXFSZ, SIG_IGN);
   }
+  if (options.memory_limit >= 0) {
+    const auto bytes = static_cast<rlim_t>(options.memory_limit);
+    const rlimit limit{bytes, bytes};
+    setrlimit(RLIMIT_AS, &limit);
+  }
   execv(program.c_str(), argv.data());
   _exit(127);
 }

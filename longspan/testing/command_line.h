@@ -17,13 +17,15 @@ struct Outcome {
 };
 
 struct RunOptions {
-  long file_limit = -1;  // largest file the program may write, in bytes: a full disk
+  long file_limit = -1;    // largest file the program may write, in bytes: a full disk
+  long memory_limit = -1;  // of its address space, in bytes
 };
 
 class Process {
  public:
   explicit Process(const std::vector<std::string>& arguments, const RunOptions& options = {});
   void signal(int number) const;
+  pid_t id() const { return id_; }
   Outcome wait();
 
  private:

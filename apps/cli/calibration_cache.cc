@@ -1,0 +1,41 @@
+#include "calibration_cache.h"
+
+#include <fmt/core.h>
+
+#include <nlohmann/json.hpp>
+
+#include "longspan/base/error.h"
+#include "longspan/io/json_file.h"
+#include "longspan/measure/calibrate.h"
+
+namespace longspan::cli {
+
+Calibration calibration_for(const Common& common) {
+  try {
+    if (std::optional<Calibration> cached = cached_calibration()) return *cached;
+  } catch (const SystemError&) {
+    throw;
+  } catch (const Error& e) {  // of another version
+    if (!common.quiet) fmt::print(stderr, "{}\n", e.what());
+  }
+  const Machine machine = this_machine();
+  if (!common.quiet) {
+    fmt::print(stderr,
+               "this machine is not calibrated for {} thread{}: measuring it first, once, in "
+               "about a minute\n",
+               machine.threads, machine.threads == 1 ? "" : "s");
+  }
+  const Calibration calibration = calibrate([&](std::string_view part) {
+    if (!common.quiet) fmt::print(stderr, "  {}\n", part);
+  });
+  const std::filesystem::path path = calibration_path(machine);
+  try {
+    std::filesystem::create_directories(path.parent_path());
+    write_json(path, to_json(calibration));
+  } catch (const std::exception& e) {  // it serves this run all the same
+    if (!common.quiet) fmt::print(stderr, "the calibration could not be kept: {}\n", e.what());
+  }
+  return calibration;
+}
+
+}  // namespace longspan::cli

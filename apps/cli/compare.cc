@@ -1,0 +1,238 @@
+// longspan compare: every attention mechanism on this machine, predicted and measured.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "calibration_cache.h"
+#include "command.h"
+#include "compare_make.h"
+#include "compare_run.h"
+#include "longspan/base/error.h"
+#include "longspan/base/memory.h"
+#include "longspan/base/parallel.h"
+#include "longspan/io/atomic_file.h"
+#include "longspan/io/json_file.h"
+#include "longspan/report/compare_summary.h"
+#include "longspan/report/compare_text.h"
+#include "longspan/report/page.h"
+
+namespace longspan::cli {
+
+namespace {
+
+struct CompareOptions {
+  CompareSettings settings;
+  std::string attention;
+  std::string lengths;
+  std::uint64_t length = 0;
+  std::uint64_t rounds = 5;
+  std::string budget = "2m";
+  std::string from;
+  std::string out = "compare.json";
+  std::string add, render, against;
+  bool csv = false;
+};
+
+CompareRecord read_compare(const std::string& path) {
+  CompareRecord record = compare_record_from("[compare] " + path, read_json(path));
+  summarize(record);
+  return record;
+}
+
+// The record as JSON, and the page beside it. What cannot be saved is shown all the same; the
+// complaint comes last.
+class Results {
+ public:
+  explicit Results(std::filesystem::path path) : path_(std::move(path)) {}
+
+  void save(const CompareRecord& record) {
+    try {
+      if (path_.has_parent_path()) std::filesystem::create_directories(path_.parent_path());
+      write_json(path_, to_json(record));
+      AtomicFile file("compare", page());
+      file.write(comparison_page(record));
+      file.commit();
+      problem_.clear();
+    } catch (const std::exception& e) {
+      problem_ = e.what();
+    }
+  }
+  const std::string& problem() const { return problem_; }
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path page() const {
+    std::filesystem::path page = path_;
+    return page.replace_extension(".html");
+  }
+
+ private:
+  std::filesystem::path path_;
+  std::string problem_;
+};
+
+PlanRequest request_of(const CompareOptions& o) {
+  PlanRequest request;
+  request.settings = o.settings;
+  request.settings.threads = static_cast<std::uint64_t>(thread_count());
+  request.settings.budget_seconds = parse_duration(o.budget);
+  if (!o.from.empty()) request.settings.inputs = o.from;
+  const CompareSettings& s = request.settings;
+  require(s.task == "forward" || s.task == "train", "[compare] '{}'; need forward or train",
+          s.task);
+  require(s.batch > 0 && s.layers > 0, "[compare] {} sequences, {} layers; need at least one",
+          s.batch, s.layers);
+  require(s.heads > 0 && s.d_model > 0 && s.d_model % s.heads == 0,
+          "[compare] width {} does not divide into {} heads; need a multiple", s.d_model, s.heads);
+  require(o.lengths.empty() || o.length == 0, "[compare] --length and --lengths; need one of them");
+  require(o.from.empty() || std::filesystem::is_directory(o.from),
+          "[compare] --from is '{}'; need the directory of a model", o.from);
+  request.attention = attention_list(o.attention);
+  if (!o.lengths.empty()) request.lengths = length_list(o.lengths);
+  // The length that is asked for comes first, what it takes to see where it comes from after it.
+  for (std::uint64_t n = o.length; n > 0; n /= 2) {
+    request.lengths.push_back(n);
+    if (n <= kShortestCompared) break;
+  }
+  request.rounds = std::max<std::uint64_t>(1, o.rounds);
+  request.memory = static_cast<double>(available_memory());
+  return request;
+}
+
+void show(const CompareRecord& record, const CompareOptions& o, const Common& common) {
+  if (common.json) return fmt::print("{}\n", to_json(record).dump(2));
+  if (o.csv) return fmt::print("{}", compare_csv(record));
+  fmt::print("{}", compare_text(record));
+  std::fflush(stdout);
+  if (!o.against.empty()) {
+    fmt::print("\n{}", compare_against(record, read_compare(o.against)));
+  }
+}
+
+void note(const Common& common, const std::string& text) {
+  if (!common.quiet) fmt::print(stderr, "{}\n", text);
+}
+
+// Measures what `known` does not have; true unless it was interrupted.
+bool measure(const PlanRequest& request, const Calibration& calibration, CompareRecord& record,
+             const CompareRecord* known, Results& results, const Common& common) {
+  const CompareRoofline roofline{calibration.fma_peak, calibration.bandwidth};
+  const ComparePlan plan =
+      plan_comparison(calibration, request, [&](const std::string& spec, std::uint64_t length) {
+        const ComparePoint* p = known == nullptr ? nullptr : known->find(spec, length);
+        return p != nullptr && p->status == "ok";
+      });
+  record = make_record(plan, request, roofline);
+  std::size_t measured = 0;
+  for (const PlannedPoint& p : plan.points) {
+    record.points.push_back(predicted_point(p));
+    if (p.measured) ++measured;
+  }
+  note(common,
+       fmt::format("{} of {} points fit the budget of {}: about {}", measured, plan.points.size(),
+                   human_seconds(request.settings.budget_seconds), human_seconds(plan.seconds)));
+  const auto current = [&] {
+    summarize(record);
+    return known == nullptr ? record : merge(*known, record);
+  };
+  CompareRun run;
+  run.roofline = roofline;
+  run.memory = 0.6 * request.memory;
+  run.deadline = request.settings.budget_seconds;
+  run.quiet = common.quiet;
+  run.done = [&](const std::vector<ComparePoint>& points) {
+    for (const ComparePoint& p : points) {
+      for (ComparePoint& q : record.points) {
+        if (q.mechanism == p.mechanism && q.length == p.length) q = p;
+      }
+    }
+    results.save(current());
+  };
+  const bool whole = run_comparison(plan, run);
+  record = current();
+  return whole;
+}
+
+void finish(Results& results, const CompareRecord& record, const Common& common) {
+  results.save(record);
+  if (!results.problem().empty()) {
+    throw SystemError(fmt::format("[compare] the results were not saved: {}", results.problem()));
+  }
+  note(common,
+       fmt::format("results: {}\npage:    {}", results.path().string(), results.page().string()));
+}
+
+void run(const CompareOptions& o, const Common& common) {
+  if (!o.render.empty()) {
+    const CompareRecord record = read_compare(o.render);
+    show(record, o, common);
+    Results again(o.out == "compare.json" ? o.render : o.out);
+    return finish(again, record, common);
+  }
+  const PlanRequest request = request_of(o);
+  std::optional<CompareRecord> known;
+  if (!o.add.empty()) known = read_compare(o.add);
+  Results results(o.add.empty() || o.out != "compare.json" ? o.out : o.add);
+  const Calibration calibration = calibration_for(common);
+  CompareRecord record;
+  const bool whole =
+      measure(request, calibration, record, known ? &*known : nullptr, results, common);
+  show(record, o, common);
+  finish(results, record, common);
+  if (!whole) {
+    throw SystemError(
+        fmt::format("[compare] interrupted; go on with --add {}", results.path().string()));
+  }
+}
+
+void add_options(CLI::App& command, CompareOptions& o) {
+  CompareSettings& s = o.settings;
+  command.add_option("task", s.task, "forward, or train: a whole training step")
+      ->check(CLI::IsMember({"forward", "train"}))
+      ->capture_default_str();
+  command.add_option("--attention", o.attention,
+                     "KIND[:key=value,…],… as longspan list names them; all unless given");
+  command.add_option("--lengths", o.lengths,
+                     "256,512,…; doubling from 256 as far as the budget goes unless given");
+  add_number(command, "--length", o.length, "Doubling from 256 to this one, which comes first");
+  add_text(command, "--budget", o.budget, "Time for the whole run: 90s, 2m, 1h");
+  add_number(command, "--rounds", o.rounds, "Measurements of each, in turn with all others");
+  command.add_option("--from", o.from, "Measure errors on what this trained model attends to");
+  const char* group = "Model";
+  command.add_flag("--bare", s.bare, "Attention alone, without the model around it")->group(group);
+  command.add_flag("--causal", s.causal, "A decoder: no token sees later ones")->group(group);
+  add_number(command, "--layers", s.layers, "Layers", group);
+  add_number(command, "--d-model", s.d_model, "Width", group);
+  add_number(command, "--heads", s.heads, "Heads", group);
+  add_number(command, "--d-ff", s.d_ff, "Width of the feed-forward layers", group);
+  add_number(command, "--batch", s.batch, "Sequences at a time", group);
+  add_number(command, "--seed", s.seed, "Of what is drawn", group);
+  group = "Results";
+  add_text(command, "--out", o.out, "File for the results", group);
+  command.add_option("--add", o.add, "Measure what this file has not, and add it")->group(group);
+  command.add_option("--render", o.render, "Show this file again, measure nothing")->group(group);
+  command.add_option("--against", o.against, "Beside a run of another machine")->group(group);
+  command.add_flag("--csv", o.csv, "Comma-separated values")->group(group);
+}
+
+}  // namespace
+
+void add_compare(CLI::App& app, const Common& common) {
+  CLI::App* command = app.add_subcommand(
+      "compare",
+      "Time, memory and error of every attention on this machine, predicted and measured");
+  const auto options = std::make_shared<CompareOptions>();
+  add_options(*command, *options);
+  command->footer(
+      "Examples:\n"
+      "  longspan compare\n"
+      "  longspan compare train --budget 10m --out training.json\n"
+      "  longspan compare --bare --attention flash,linformer,performer --length 65536\n"
+      "  longspan compare --add compare.json --budget 5m\n"
+      "  longspan compare --render compare.json --against other.json");
+  command->callback([options, &common] { run(*options, common); });
+}
+
+}  // namespace longspan::cli

@@ -1,0 +1,154 @@
+#include "compare_make.h"
+
+#include <fmt/chrono.h>
+#include <fmt/core.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <ctime>
+#include <fstream>
+#include <iterator>
+
+#include "longspan/attention/registry.h"
+#include "longspan/base/config.h"
+#include "longspan/base/error.h"
+#include "longspan/kernels/versions.h"
+#include "longspan/measure/compare_pattern.h"
+
+namespace longspan::cli {
+
+namespace {
+
+constexpr std::size_t kPatternTokens = 2048;
+constexpr std::size_t kPatternCells = 64;
+
+std::string operating_system() {
+  utsname names{};
+  if (uname(&names) != 0) return "unknown";
+  return fmt::format("{} {} {}", names.sysname, names.release, names.machine);
+}
+
+// The words that the program was started with; its own path is nobody's business.
+std::string command_line() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  const std::string words{std::istreambuf_iterator<char>(file), {}};
+  std::string text = "longspan";
+  std::size_t first = words.find('\0');
+  while (first != std::string::npos && first + 1 < words.size()) {
+    const std::size_t end = words.find('\0', first + 1);
+    text += " " + words.substr(first + 1, end - first - 1);
+    first = end;
+  }
+  return text;
+}
+
+CompareMachine machine() {
+  const Machine m = this_machine();
+  return {m.cpu, static_cast<std::uint64_t>(sysconf(_SC_NPROCESSORS_ONLN)),
+          static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE)),
+          operating_system(), m.instructions};
+}
+
+CompareMechanism mechanism(const std::string& spec, const PlanRequest& request,
+                           std::uint64_t longest) {
+  const std::string_view name = std::string_view(spec).substr(0, spec.find(':'));
+  const auto all = mechanisms();
+  const auto entry = std::ranges::find(all, name, &Mechanism::name);
+  const Abilities a = make_attention(spec)->abilities();
+  CompareMechanism m;
+  m.name = m.spec = spec;
+  m.kind = entry->kind;
+  m.exact = a.exact;
+  m.causal = a.causal;
+  m.decode = a.decode;
+  m.complexity_time = entry->complexity;
+  m.complexity_memory = entry->memory;
+  try {
+    m.parameters_added = parameters_added({request.settings, spec, longest});
+  } catch (const Error&) {  // it cannot do this; the points say why
+  }
+  if (auto cells = small_pattern(spec, kPatternTokens, kPatternCells, request.settings.causal)) {
+    m.pattern = ComparePattern{kPatternCells, kPatternCells, std::move(*cells)};
+  }
+  return m;
+}
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::size_t first = 0;
+  while (first <= text.size()) {
+    const std::size_t end = std::min(text.find(separator, first), text.size());
+    parts.push_back(text.substr(first, end - first));
+    first = end + 1;
+  }
+  return parts;
+}
+
+}  // namespace
+
+CompareRecord make_record(const ComparePlan& plan, const PlanRequest& request,
+                          const CompareRoofline& roofline) {
+  CompareRecord r;
+  r.created = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
+  r.command = command_line();
+  r.machine = machine();
+  r.versions = {LONGSPAN_VERSION, onednn_version(), highway_version(), "g++ " __VERSION__};
+  r.settings = request.settings;
+  r.lengths = plan.lengths;
+  std::ranges::sort(r.lengths);
+  r.roofline = roofline;
+  for (const std::string& spec : request.attention) {
+    r.mechanisms.push_back(mechanism(spec, request, r.lengths.back()));
+  }
+  return r;
+}
+
+std::vector<std::string> attention_list(const std::string& text) {
+  std::vector<std::string> specs;
+  if (text.empty()) {
+    for (const Mechanism& m : mechanisms()) specs.emplace_back(m.name);
+    return specs;
+  }
+  for (const std::string& part : split(text, ',')) {
+    const bool option = part.find('=') != std::string::npos && part.find(':') == std::string::npos;
+    if (option && !specs.empty()) {
+      specs.back() += "," + part;
+    } else if (std::ranges::find(specs, part) == specs.end()) {
+      specs.push_back(part);
+    }
+  }
+  for (const std::string& spec : specs) make_attention(spec);  // says what is wrong
+  return specs;
+}
+
+std::vector<std::uint64_t> length_list(const std::string& text) {
+  std::vector<std::uint64_t> lengths;
+  for (const std::string& part : split(text, ',')) {
+    const double value = parse_number("compare", "lengths", part);
+    require(value >= 1.0 && value <= static_cast<double>(kLongestCompared) &&
+                value == static_cast<double>(static_cast<std::uint64_t>(value)),
+            "[compare] --lengths has '{}'; need whole numbers from 1 to {}", part,
+            kLongestCompared);
+    lengths.push_back(static_cast<std::uint64_t>(value));
+  }
+  std::ranges::sort(lengths);
+  lengths.erase(std::ranges::unique(lengths).begin(), lengths.end());
+  return lengths;
+}
+
+double parse_duration(const std::string& text) {
+  require(!text.empty(), "[compare] --budget is empty; need a duration such as 90s, 2m or 1h");
+  double unit = 1.0;
+  std::string digits = text;
+  if (const char last = text.back(); last == 's' || last == 'm' || last == 'h') {
+    unit = last == 's' ? 1.0 : last == 'm' ? 60.0 : 3600.0;
+    digits.pop_back();
+  }
+  const double value = unit * parse_number("compare", "budget", digits);
+  require(value > 0.0 && value <= 30.0 * 86400.0,
+          "[compare] --budget is '{}'; need a duration such as 90s, 2m or 1h", text);
+  return value;
+}
+
+}  // namespace longspan::cli

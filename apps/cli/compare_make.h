@@ -1,0 +1,24 @@
+// The parts of a comparison's record that are not measured.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "longspan/measure/compare_plan.h"
+#include "longspan/report/compare_record.h"
+
+namespace longspan::cli {
+
+// Machine, versions, mechanisms, and every point as it is predicted.
+CompareRecord make_record(const ComparePlan& plan, const PlanRequest& request,
+                          const CompareRoofline& roofline);
+
+// "flash,performer:features=64,norms=fixed" → flash; performer:features=64,norms=fixed. Empty:
+// every mechanism. Throws Error where one is not known.
+std::vector<std::string> attention_list(const std::string& text);
+// "256,1024"
+std::vector<std::uint64_t> length_list(const std::string& text);
+// "90", "90s", "2m", "1h"
+double parse_duration(const std::string& text);
+
+}  // namespace longspan::cli

@@ -1,0 +1,179 @@
+// longspan compare-worker: one mechanism at one length, measured in a process of its own. It is
+// started by longspan compare and answers on stdout, line by line.
+//
+//   {settings, attention, length, roofline}  →  {held, resident} after the first pass
+//   round                                    →  {seconds, kinds} of one sample
+//   error                                    →  {output, gradient} against exact attention
+//
+// What goes wrong is answered with {failed: why}.
+#include <sched.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+#include <new>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "command.h"
+#include "longspan/base/error.h"
+#include "longspan/base/parallel.h"
+#include "longspan/io/json_file.h"
+#include "longspan/measure/approximation.h"
+#include "longspan/measure/capture.h"
+#include "longspan/measure/compare_case.h"
+#include "longspan/measure/kind_times.h"
+#include "longspan/measure/memory.h"
+#include "longspan/measure/sampling.h"
+#include "longspan/measure/verification.h"
+#include "longspan/models/pretrained.h"
+#include "longspan/report/record_json.h"
+#include "longspan/tasks/text.h"
+#include "run_directory.h"
+
+namespace longspan::cli {
+
+namespace {
+
+using nlohmann::json;
+
+// A single thread stays where it is; several are placed by OMP_PROC_BIND, which the parent sets.
+void pin_single_thread() {
+  if (thread_count() > 1) return;
+  cpu_set_t own;
+  CPU_ZERO(&own);
+  CPU_SET(static_cast<unsigned>(sched_getcpu()), &own);
+  sched_setaffinity(0, sizeof(own), &own);
+}
+
+struct Source {
+  std::unique_ptr<Model> model;
+  std::vector<std::int32_t> tokens;
+};
+
+// The text that it was trained on where there is one, else tokens drawn at random.
+Source open_checkpoint(const std::string& directory, std::size_t length) {
+  Source source;
+  const json config = read_json(std::filesystem::path(directory) / "config.json");
+  if (config.contains("model_type")) {
+    source.model = std::make_unique<Model>(load_pretrained(directory));
+  } else {
+    LoadedRun run = load_run(directory);
+    source.model = std::move(run.model);
+    if (std::filesystem::exists(run.config.data.data)) {
+      const TextCorpus corpus(run.config.data.data, run.config.vocabulary);
+      if (corpus.size() > length + 1) {
+        source.tokens.resize(length);
+        std::vector<std::int32_t> targets(length);
+        corpus.batch(0, {length, source.tokens, targets});
+      }
+    }
+  }
+  const ModelConfig& c = source.model->config();
+  require(length <= c.max_length, "[compare] {}: takes at most {} tokens", directory, c.max_length);
+  for (std::size_t i = 0; source.tokens.size() < length; ++i) {
+    source.tokens.push_back(static_cast<std::int32_t>(random_below(1, i, c.vocab)));
+  }
+  return source;
+}
+
+class Worker {
+ public:
+  explicit Worker(const json& order) {
+    const RecordPlace place{"[compare-worker]", ""};
+    read_record(place.in("settings"), order.at("settings"), case_.settings);
+    read_record(place.in("attention"), order.at("attention"), case_.attention);
+    read_record(place.in("length"), order.at("length"), case_.length);
+    read_record(place.in("roofline"), order.at("roofline"), roofline_);
+  }
+
+  json start() {
+    set_thread_count(static_cast<int>(case_.settings.threads));
+    pin_single_thread();
+    warm_up_process();
+    const std::size_t before = resident_bytes();
+    run_ = std::make_unique<CaseRun>(case_);
+    run_->pass();
+    const std::size_t peak = std::max(peak_resident_bytes(), before);
+    return {{"held", run_->held_bytes()}, {"resident", peak - before}};
+  }
+
+  json round() {
+    if (calls_ == 0) {  // the first pass found its memory untouched; the second counts
+      const double start = stopwatch_seconds();
+      run_->pass();
+      const double once = std::max(stopwatch_seconds() - start, 1e-9);
+      calls_ = static_cast<std::size_t>(std::clamp(std::ceil(kLeastSeconds / once), 1.0, 1e5));
+    }
+    Meter meter;
+    const Meter::Use use(meter);
+    meter.time_laps();
+    const double start = stopwatch_seconds();
+    for (std::size_t i = 0; i < calls_; ++i) run_->pass();
+    const double seconds = (stopwatch_seconds() - start) / static_cast<double>(calls_);
+    std::vector<KindTime> kinds = kind_times(meter.laps(), roofline_, seconds);
+    for (KindTime& kind : kinds) {
+      kind.flops /= calls_;
+      kind.bytes /= calls_;
+    }
+    return {{"seconds", seconds}, {"kinds", record_to_json(kinds)}};
+  }
+
+  json error() {
+    run_ = nullptr;
+    if (case_.settings.inputs == "random") {
+      AttentionCase c = case_.alone(kErrorHeads);
+      c.backward = true;
+      AttentionTensors tensors = random_tensors(c, case_.settings.seed);
+      return record_to_json(approximation_error(c, tensors));
+    }
+    const Source source = open_checkpoint(case_.settings.inputs, case_.length);
+    CapturedAttention captured = capture_attention(*source.model, source.tokens,
+                                                   source.model->config().layers / 2, kErrorHeads);
+    captured.shape.attention = case_.attention;
+    captured.shape.causal = case_.settings.causal;
+    captured.shape.backward = true;
+    return record_to_json(approximation_error(captured.shape, captured.tensors));
+  }
+
+ private:
+  static constexpr double kLeastSeconds = 2e-3;
+
+  CompareCase case_;
+  CompareRoofline roofline_;
+  std::unique_ptr<CaseRun> run_;
+  std::size_t calls_ = 0;
+};
+
+template <class Body>
+void answer(Body body) {
+  json reply;
+  try {
+    reply = body();
+  } catch (const std::bad_alloc&) {
+    reply = {{"failed", "the machine refused more memory"}};
+  } catch (const std::exception& e) {
+    reply = {{"failed", e.what()}};
+  }
+  std::cout << reply << std::endl;
+}
+
+void run() {
+  std::string line;
+  std::getline(std::cin, line);
+  Worker worker(parse_json("[compare-worker]", line));
+  answer([&] { return worker.start(); });
+  while (std::getline(std::cin, line)) {
+    answer([&] { return line == "round" ? worker.round() : worker.error(); });
+  }
+}
+
+}  // namespace
+
+void add_compare_worker(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("compare-worker", "Measures for longspan compare");
+  command->group("");
+  command->callback([] { run(); });
+}
+
+}  // namespace longspan::cli

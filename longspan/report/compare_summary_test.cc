@@ -1,0 +1,170 @@
+#include "longspan/report/compare_summary.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <sstream>
+
+#include "longspan/base/error.h"
+#include "longspan/report/compare_text.h"
+
+namespace longspan {
+namespace {
+
+using ::testing::HasSubstr;
+
+ComparePoint point(const std::string& mechanism, std::uint64_t n, double seconds, bool measured) {
+  ComparePoint p;
+  p.mechanism = mechanism;
+  p.length = n;
+  p.status = measured ? "ok" : "skipped";
+  p.reason = measured ? "" : "does not fit the budget";
+  p.time = CompareTime{.predicted = 1.1 * seconds};
+  p.memory = CompareMemory{.predicted = 1e6 * static_cast<double>(n)};
+  if (measured) {
+    p.time->measured = seconds;
+    p.memory->measured = p.memory->resident = 1.02e6 * static_cast<double>(n);
+    p.kinds = std::vector<KindTime>{{"matmul", seconds, 10, 1, "compute"}};
+  }
+  return p;
+}
+
+// flash: n², full: 1.5 n², linear: 3000·n; they meet at n = 3000.
+CompareRecord example() {
+  CompareRecord r;
+  for (const char* name : {"full", "flash", "linear"}) {
+    CompareMechanism m;
+    m.name = m.spec = name;
+    m.exact = m.name != "linear";
+    r.mechanisms.push_back(m);
+  }
+  for (std::uint64_t n = 256; n <= 16384; n *= 2) {
+    const double x = static_cast<double>(n);
+    const bool measured = n <= 8192;
+    r.lengths.push_back(n);
+    r.points.push_back(point("flash", n, 1e-8 * x * x, measured));
+    r.points.push_back(point("full", n, 1.5e-8 * x * x, measured));
+    r.points.push_back(point("linear", n, 1e-8 * 3000 * x, measured));
+    r.points.back().error = CompareError{0.25, 0.3};
+  }
+  summarize(r);
+  return r;
+}
+
+TEST(CompareSummary, FindsExponentsAndCrossovers) {
+  const CompareRecord r = example();
+  EXPECT_NEAR(*r.mechanisms[1].time_exponent, 2.0, 1e-9);
+  EXPECT_NEAR(*r.mechanisms[2].time_exponent, 1.0, 1e-9);
+  EXPECT_NEAR(*r.mechanisms[2].memory_exponent, 1.0, 1e-9);
+  EXPECT_FALSE(r.mechanisms[1].crossover.has_value());
+  EXPECT_EQ(r.mechanisms[0].crossover->length, std::nullopt);
+  EXPECT_EQ(r.mechanisms[0].crossover->text, "not faster than flash up to n = 16,384");
+  EXPECT_NEAR(*r.mechanisms[2].crossover->length, 3000, 1);
+  EXPECT_TRUE(r.mechanisms[2].crossover->measured);
+  EXPECT_EQ(r.mechanisms[2].crossover->text, "faster than flash from n ≈ 3,000");
+}
+
+TEST(CompareSummary, SaysHowGoodThePredictionsWere) {
+  const CompareRecord r = example();
+  EXPECT_EQ(r.prediction.points, 18);
+  EXPECT_NEAR(*r.prediction.time_median_error, 0.1, 1e-9);
+  EXPECT_NEAR(*r.prediction.memory_median_error, 1.0 - 1.0 / 1.02, 1e-9);
+  EXPECT_EQ(r.left_out.size(), 3);
+  EXPECT_EQ(r.fusion.size(), 6);
+  EXPECT_NEAR(r.fusion[0].full_seconds / r.fusion[0].flash_seconds, 1.5, 1e-9);
+}
+
+TEST(CompareSummary, ConcludesInASentence) {
+  CompareRecord r = example();
+  EXPECT_EQ(r.conclusion,
+            "on this machine exact flash is within 15 % of the fastest up to n ≈ 3,400; beyond "
+            "that linear is 2.7 times as fast at n = 8,192 (predicted: 5.5 times at 16,384), with "
+            "an error of 25 % on random inputs");
+  std::erase_if(r.points, [](const ComparePoint& p) { return p.mechanism == "linear"; });
+  summarize(r);
+  EXPECT_EQ(r.conclusion,
+            "on this machine exact flash is within 15 % of the fastest up to n = 8,192");
+  r.points.clear();
+  summarize(r);
+  EXPECT_EQ(r.conclusion, "nothing was measured");
+}
+
+TEST(CompareSummary, AddsWhatTheOtherHasNot) {
+  const CompareRecord base = example();
+  CompareRecord more = example();
+  std::erase_if(more.points, [](const ComparePoint& p) { return p.length < 16384; });
+  more.lengths = {16384, 32768};
+  for (ComparePoint& p : more.points) p = point(p.mechanism, p.length, 7.0, true);
+  more.points.push_back(point("linear", 32768, 9.0, true));
+  const CompareRecord both = merge(base, more);
+  EXPECT_EQ(both.lengths.size(), 8);
+  EXPECT_EQ(both.points.size(), 22);
+  EXPECT_EQ(both.find("flash", 16384)->time->measured, 7.0);
+  EXPECT_EQ(both.find("flash", 256)->time->measured, base.find("flash", 256)->time->measured);
+  // What was measured is not given up for what was not.
+  const CompareRecord back = merge(more, base);
+  EXPECT_EQ(back.find("flash", 16384)->time->measured, 7.0);
+  more.settings.d_model = 64;
+  EXPECT_THROW(merge(base, more), Error);
+  more = base;
+  more.machine.cpu = "another";
+  EXPECT_THROW(merge(base, more), Error);
+}
+
+std::size_t columns(const std::string& line) {
+  std::size_t count = 0;
+  for (const char c : line) {
+    if ((static_cast<unsigned char>(c) & 0xC0U) != 0x80U) ++count;
+  }
+  return count;
+}
+
+TEST(CompareText, FitsAHundredColumnsAndSaysEverything) {
+  CompareRecord r = example();
+  r.machine.cpu = "a CPU";
+  r.mechanisms.push_back(r.mechanisms[2]);
+  r.mechanisms.back().name = "performer:features=123456,kernel=hyperbolic";
+  ComparePoint failed = point(r.mechanisms.back().name, 256, 1.0, false);
+  failed.status = "failed";
+  failed.reason = "its process was ended by signal 9";
+  r.points.push_back(failed);
+  summarize(r);
+  const std::string text = compare_text(r);
+  std::istringstream lines(text.substr(0, text.find("its process")));
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(columns(line), 100) << line;
+  EXPECT_THAT(text, HasSubstr("~2953"));
+  EXPECT_THAT(text, HasSubstr("failed"));
+  EXPECT_THAT(text, HasSubstr("its process was ended by signal 9"));
+  EXPECT_THAT(text, HasSubstr("time off by 10.0 % (median"));
+  EXPECT_THAT(text, HasSubstr(r.conclusion));
+}
+
+TEST(CompareText, CsvHasALineForEachPoint) {
+  CompareRecord r = example();
+  r.points[0].reason = "a, \"b\"";
+  const std::string csv = compare_csv(r);
+  EXPECT_EQ(std::ranges::count(csv, '\n'), 1 + static_cast<std::ptrdiff_t>(r.points.size()));
+  EXPECT_THAT(csv, HasSubstr("\"a, \"\"b\"\"\"\n"));
+  EXPECT_THAT(csv, HasSubstr("flash,256,ok,"));
+}
+
+TEST(CompareText, SetsTwoMachinesBesideEachOther) {
+  const CompareRecord here = example();
+  CompareRecord there = example();
+  for (ComparePoint& p : there.points) {
+    if (p.time->measured) *p.time->measured *= 2.0;
+  }
+  EXPECT_THAT(compare_against(here, there), HasSubstr("0.500"));
+}
+
+TEST(CompareText, NumbersHaveCommas) {
+  EXPECT_EQ(with_commas(0), "0");
+  EXPECT_EQ(with_commas(999), "999");
+  EXPECT_EQ(with_commas(1000), "1,000");
+  EXPECT_EQ(with_commas(1048576), "1,048,576");
+  EXPECT_EQ(with_commas(1000007), "1,000,007");
+}
+
+}  // namespace
+}  // namespace longspan

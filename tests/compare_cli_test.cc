@@ -1,0 +1,295 @@
+// longspan compare as a user runs it, on models that take no time: results, refusals, what is kept
+// when it is interrupted, the disk is full, memory is refused or a process is killed.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "longspan/attention/registry.h"
+#include "longspan/base/parallel.h"
+#include "longspan/io/json_file.h"
+#include "longspan/measure/calibration.h"
+#include "longspan/measure/operation.h"
+#include "longspan/testing/command_line.h"
+
+namespace longspan::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using Json = nlohmann::json;
+using Arguments = std::vector<std::string>;
+
+// A calibration in which everything takes next to no time, so that the tests need not measure the
+// machine: which points fit a budget then does not depend on it either.
+void write_calibration() {
+  Calibration c;
+  c.machine = this_machine();
+  c.fma_peak = 1e11;
+  c.bandwidth = 1e10;
+  c.call_seconds = 1e-6;
+  c.caches = 1e6;
+  c.memory = 1e8;
+  for (const Mechanism& m : mechanisms()) {
+    ModelConfig config;
+    config.attention = m.name;
+    config.family = "encoder";
+    const Model model(config, ModelUse::kCount);
+    const Batch shape{.batch = 1, .length = 32};
+    for (const auto& operations :
+         {forward_operations(model, shape), step_operations(model, shape, OptimizerConfig{})}) {
+      for (const Operation& o : operations) c.rates[o.rate].warm.assign(o.x.size(), 1e-13);
+    }
+  }
+  const std::filesystem::path path = calibration_path(c.machine);
+  std::filesystem::create_directories(path.parent_path());
+  write_json(path, to_json(c));
+}
+
+class Compare : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    static const TemporaryDirectory cache;
+    setenv("XDG_CACHE_HOME", cache.path().c_str(), 1);
+    set_thread_count(1);
+    write_calibration();
+  }
+
+  // A tiny model, unless `more` says otherwise.
+  Arguments arguments(const Arguments& more) const {
+    const std::vector<std::pair<std::string, std::string>> usual = {
+        {"--threads", "1"}, {"--layers", "1"},   {"--d-model", "32"}, {"--heads", "2"},
+        {"--d-ff", "64"},   {"--budget", "60s"}, {"--rounds", "2"},   {"--out", out()}};
+    Arguments all = {"compare"};
+    for (const auto& [name, value] : usual) {
+      if (std::ranges::find(more, name) == more.end()) all.insert(all.end(), {name, value});
+    }
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  std::string out() const { return (scratch_ / "compare.json").string(); }
+  Json saved() const { return Json::parse(read_bytes(out())); }
+  Json measured(const Arguments& more) const {
+    const Outcome outcome = longspan(arguments(more));
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return saved();
+  }
+
+  TemporaryDirectory scratch_;
+};
+
+Json point(const Json& record, const std::string& mechanism, int length) {
+  for (const Json& p : record.at("points")) {
+    if (p.at("mechanism") == mechanism && p.at("length") == length) return p;
+  }
+  ADD_FAILURE() << "no point of " << mechanism << " at " << length;
+  return {};
+}
+
+TEST_F(Compare, MeasuresTimeMemoryErrorAndKinds) {
+  const Json r = measured({"train", "--attention", "flash,full,linear", "--lengths", "32,64"});
+  EXPECT_EQ(r["format"], "longspan-compare");
+  EXPECT_EQ(r["settings"]["task"], "train");
+  EXPECT_EQ(r["lengths"], Json({32, 64}));
+  EXPECT_EQ(r["points"].size(), 6);
+  for (const Json& p : r["points"]) {
+    EXPECT_EQ(p["status"], "ok") << p;
+    EXPECT_GT(p["time"]["measured"], 0.0);
+    EXPECT_GT(p["time"]["predicted"], 0.0);
+    EXPECT_EQ(p["time"]["rounds"], 2);
+    EXPECT_EQ(p["memory"]["predicted"], p["memory"]["measured"]);
+    EXPECT_GT(p["memory"]["resident"], 0.0);
+    EXPECT_GT(p["work"]["maccs"], 0);
+    EXPECT_GT(p["work"]["bytes"], 0);
+    double seconds = 0.0;
+    std::uint64_t flops = 0;
+    for (const Json& k : p["kinds"]) {
+      seconds += k["seconds"].get<double>();
+      flops += k["flops"].get<std::uint64_t>();
+    }
+    EXPECT_NEAR(seconds / p["time"]["measured"].get<double>(), 1.0, 0.6);
+    // The metered step counts the optimiser's work too, which the predicted work leaves out.
+    EXPECT_GE(flops, p["work"]["flops"].get<std::uint64_t>());
+  }
+  EXPECT_LT(point(r, "flash", 64)["error"]["gradient"], 1e-5);
+  EXPECT_GT(point(r, "linear", 64)["error"]["output"], 0.05);
+  EXPECT_EQ(r["fusion"].size(), 2);
+  EXPECT_FALSE(r["conclusion"].get<std::string>().empty());
+  EXPECT_EQ(r["prediction"]["points"], 6);
+}
+
+TEST_F(Compare, WhatAMechanismCannotDoIsSaid) {
+  const Json r =
+      measured({"--causal", "--bare", "--attention", "flash,linformer", "--lengths", "48"});
+  const Json refused = point(r, "linformer", 48);
+  EXPECT_EQ(refused["status"], "refused");
+  EXPECT_THAT(refused["reason"], HasSubstr("linformer"));
+  EXPECT_TRUE(refused["time"].is_null());
+  EXPECT_EQ(point(r, "flash", 48)["status"], "ok");
+}
+
+TEST_F(Compare, TheBudgetBoundsTheRun) {
+  const Outcome outcome = longspan(
+      arguments({"--attention", "flash,linear", "--lengths", "32,64,128", "--budget", "0.4s"}));
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  const Json r = saved();
+  EXPECT_FALSE(r["left_out"].empty());
+  EXPECT_EQ(point(r, "linear", 128)["status"], "skipped");
+  EXPECT_GT(point(r, "linear", 128)["time"]["predicted"], 0.0);
+  EXPECT_TRUE(point(r, "linear", 128)["time"]["measured"].is_null());
+  EXPECT_THAT(outcome.out, HasSubstr("were left out and are predicted"));
+}
+
+TEST_F(Compare, IsRenderedAgainAndAddedTo) {
+  const Outcome first = longspan(arguments({"--attention", "flash", "--lengths", "32"}));
+  EXPECT_EQ(first.status, 0) << first.err;
+  const Json once = saved();
+  const Outcome again = longspan({"compare", "--render", out()});
+  EXPECT_EQ(again.status, 0) << again.err;
+  EXPECT_EQ(again.out, first.out);
+  Arguments more = arguments({"--add", out(), "--attention", "flash,local", "--lengths", "32,64"});
+  const Outcome added = longspan(more);
+  EXPECT_EQ(added.status, 0) << added.err;
+  const Json both = saved();
+  EXPECT_EQ(both["points"].size(), 4);
+  EXPECT_EQ(point(both, "flash", 32)["time"], point(once, "flash", 32)["time"]);
+  EXPECT_EQ(point(both, "local", 64)["status"], "ok");
+  const Outcome csv = longspan({"compare", "--render", out(), "--csv"});
+  EXPECT_THAT(csv.out, HasSubstr("local,64,ok,"));
+  const Outcome against = longspan({"compare", "--render", out(), "--against", out()});
+  EXPECT_THAT(against.out, HasSubstr("time here / time there"));
+  EXPECT_THAT(against.out, HasSubstr("1.00"));
+  more.push_back("--batch");
+  more.push_back("2");
+  const Outcome unlike = longspan(more);
+  EXPECT_EQ(unlike.status, 2);
+  EXPECT_THAT(unlike.err, HasSubstr("were not measured alike"));
+}
+
+TEST_F(Compare, WrongInputIsOneSentence) {
+  const std::vector<std::pair<Arguments, std::string>> cases = {
+      {{"--attention", "flesh"}, "flash"},
+      {{"--budget", "soon"}, "budget"},
+      {{"--lengths", "12,x"}, "lengths"},
+      {{"--heads", "5"}, "does not divide into 5 heads"},
+      {{"--length", "64", "--lengths", "32"}, "need one of them"},
+      {{"--from", "nowhere"}, "nowhere"},
+      {{"--render", "nowhere.json"}, "nowhere.json"},
+      {{"fly"}, "fly"},
+  };
+  for (const auto& [more, text] : cases) {
+    const Outcome outcome = longspan(arguments(more));
+    EXPECT_EQ(outcome.status, 2) << text;
+    EXPECT_THAT(outcome.err, HasSubstr(text));
+    EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1) << outcome.err;
+  }
+  write_bytes(scratch_ / "bad.json", R"({"format": "longspan-compare", "version": 1})");
+  const Outcome bad = longspan({"compare", "--render", (scratch_ / "bad.json").string()});
+  EXPECT_EQ(bad.status, 2);
+  EXPECT_THAT(bad.err, HasSubstr("has no 'lengths'"));
+}
+
+// The processes that `parent` started.
+std::vector<pid_t> children_of(pid_t parent) {
+  std::vector<pid_t> children;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    std::ifstream status(entry.path() / "status");
+    pid_t id = 0;
+    for (std::string word; status >> word;) {
+      if (word == "Pid:") status >> id;
+      if (word != "PPid:") continue;
+      pid_t owner = 0;
+      status >> owner;
+      if (owner == parent) children.push_back(id);
+      break;
+    }
+  }
+  return children;
+}
+
+// Waits until it has that many, at most some seconds.
+std::vector<pid_t> wait_for_children(pid_t parent, std::size_t count) {
+  std::vector<pid_t> children;
+  for (int i = 0; i < 500 && children.size() < count; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    children = children_of(parent);
+  }
+  return children;
+}
+
+TEST_F(Compare, InterruptedKeepsWhatWasMeasured) {
+  Process process(arguments({"--attention", "flash,linear", "--rounds", "200000", "--lengths",
+                             "16,32", "--budget", "1h"}));
+  // The first length would take forever: interrupt it within.
+  ASSERT_EQ(wait_for_children(process.id(), 2).size(), 2);
+  std::this_thread::sleep_for(std::chrono::milliseconds(600));
+  process.signal(SIGINT);
+  const Outcome outcome = process.wait();
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("interrupted; go on with --add"));
+  EXPECT_EQ(point(saved(), "flash", 16)["status"], "ok");
+  EXPECT_EQ(point(saved(), "flash", 32)["status"], "skipped");
+  EXPECT_THAT(outcome.out, HasSubstr("flash"));
+}
+
+TEST_F(Compare, AFullDiskCostsTheFileAndNothingElse) {
+  const Outcome outcome =
+      longspan(arguments({"--attention", "flash,window,local,bigbird", "--lengths", "16"}),
+               {.file_limit = 12'000});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("the results were not saved"));
+  EXPECT_THAT(outcome.out, HasSubstr("on this machine"));
+  EXPECT_FALSE(std::filesystem::exists(out()));
+}
+
+TEST_F(Compare, RefusedMemoryIsARow) {
+  const Outcome outcome =
+      longspan(arguments({"train", "--bare", "--attention", "linear,full", "--lengths", "64,8192"}),
+               {.memory_limit = 550'000'000});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  const Json r = saved();
+  EXPECT_EQ(point(r, "full", 64)["status"], "ok");
+  const Json failed = point(r, "full", 8192);
+  EXPECT_EQ(failed["status"], "failed") << failed;
+  EXPECT_THAT(failed["reason"], HasSubstr("refused"));
+  EXPECT_EQ(point(r, "linear", 8192)["status"], "ok");
+}
+
+TEST_F(Compare, AKilledProcessIsARow) {
+  Process process(arguments(
+      {"--attention", "flash", "--rounds", "200000", "--lengths", "16", "--budget", "1h"}));
+  const std::vector<pid_t> children = wait_for_children(process.id(), 1);
+  ASSERT_EQ(children.size(), 1);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  kill(children[0], SIGKILL);
+  const Outcome outcome = process.wait();
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  const Json p = point(saved(), "flash", 16);
+  EXPECT_EQ(p["status"], "failed");
+  EXPECT_THAT(p["reason"], HasSubstr("signal 9"));
+}
+
+TEST_F(Compare, ErrorsAreMeasuredOnAModelsOwnTensors) {
+  const std::string stories = LONGSPAN_SOURCE_DIR "/tests/data/stories260k";
+  const Json r = measured(
+      {"--causal", "--attention", "flash,linear", "--lengths", "64,4096", "--from", stories});
+  EXPECT_LT(point(r, "flash", 64)["error"]["output"], 1e-5);
+  const double random = 0.75;  // about what it is on normal tensors
+  EXPECT_NE(point(r, "linear", 64)["error"]["output"], random);
+  EXPECT_TRUE(point(r, "linear", 4096)["error"].is_null());
+  EXPECT_THAT(point(r, "linear", 4096)["reason"], HasSubstr("takes at most"));
+  EXPECT_EQ(point(r, "linear", 4096)["status"], "ok");
+}
+
+}  // namespace
+}  // namespace longspan::testing
