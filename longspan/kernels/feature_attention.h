@@ -96,6 +96,13 @@ struct FeatureQueries {
 void feature_read(const FeatureMap& map, const FeatureQueries& block, const FeatureState& state,
                   Matrix y, float* level, float* scratch);
 
+// The same without mask for maps that by_rows() of feature_map.h names, from tokens as they lie: a
+// block of at most kFeatureBlock keys joins the state, one of queries reads it.
+void feature_rows_absorb(const FeatureMap& map, ConstMatrix k, ConstMatrix v,
+                         const FeatureState& state, float* scratch);
+void feature_rows_read(const FeatureMap& map, ConstMatrix q, const FeatureState& state, Matrix y,
+                       float* level, float* scratch);
+
 struct FeatureSignal {
   ConstMatrix dy;
   const float* level = nullptr;

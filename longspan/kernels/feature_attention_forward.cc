@@ -61,6 +61,7 @@ void FeatureRead(const FeatureMap& map, const FeatureQueries& block, const Featu
   float* top = s.lines;
   float* den = s.lines + kFeaturePitch;
   prefetch_next(block.q, 0);
+  prefetch_rows_of(y, 0, y.rows);
   project(map, block.q, s, s.query_x, s.query);
   query_features(map, z.features, z.d, count, state.top, s, top);
   prefetch_next(block.q, 1);

@@ -14,6 +14,7 @@
 #include <limits>
 
 #include "longspan/kernels/feature_attention.h"
+#include "longspan/kernels/feature_hadamard-inl.h"
 #include "longspan/kernels/tile_gemm-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -113,14 +114,18 @@ inline void fill_tail(float* block, std::size_t rows, std::size_t count, float v
   }
 }
 
-// Asks for half of the block of rows behind x: rows far apart defeat the prefetcher of the CPU, and
-// all of them at once would wait for each other.
-inline void prefetch_next(ConstMatrix x, std::size_t half) {
+// Asks for the rows [begin, end) of x: rows far apart defeat the prefetcher of the CPU.
+inline void prefetch_rows_of(ConstMatrix x, std::size_t begin, std::size_t end) {
   constexpr std::size_t kLine = 16;
-  for (std::size_t i = x.rows * half / 2; i < x.rows * (half + 1) / 2; ++i) {
-    const float* row = x.row_data(i + kFeatureBlock);
+  for (std::size_t i = begin; i < end; ++i) {
+    const float* row = x.row_data(i);
     for (std::size_t c = 0; c < x.cols; c += kLine) hwy::Prefetch(row + c);
   }
+}
+
+// Half of the block of rows behind x: all of them at once would wait for each other.
+inline void prefetch_next(ConstMatrix x, std::size_t half) {
+  prefetch_rows_of(x, kFeatureBlock + x.rows * half / 2, kFeatureBlock + x.rows * (half + 1) / 2);
 }
 
 // to[c][i] = scale·x[i][c].
@@ -138,51 +143,6 @@ inline void copy_tokens(ConstMatrix x, float* to) {
   }
 }
 
-// t = H·diag(factor)·t for the p rows of t, p a power of two; no factor = 1. Four rows at a time,
-// two stages of the fast transform in registers.
-inline void hadamard(float* t, std::size_t p, std::size_t width, const float* factor) {
-  const DF d;
-  if (factor != nullptr) {
-    for_rows(t, p, width, [&](std::size_t r, std::size_t, float* at) HWY_ATTR {
-      store_lanes(hn::Mul(load_lanes(at), hn::Set(d, factor[r])), at);
-    });
-  }
-  std::size_t step = 1;
-  if (std::bit_width(p) % 2 == 0) {  // an odd number of stages
-    for (std::size_t r = 0; r < p; r += 2) {
-      for (std::size_t c = 0; c < width; c += kVectorLanes) {
-        float* a = t + r * kFeaturePitch + c;
-        float* b = a + kFeaturePitch;
-        const VF x = load_lanes(a);
-        const VF y = load_lanes(b);
-        store_lanes(hn::Add(x, y), a);
-        store_lanes(hn::Sub(x, y), b);
-      }
-    }
-    step = 2;
-  }
-  for (; step < p; step *= 4) {
-    for (std::size_t r = 0; r < p; r = (r + 1) % step == 0 ? r + 1 + 3 * step : r + 1) {
-      for (std::size_t c = 0; c < width; c += kVectorLanes) {
-        float* a = t + r * kFeaturePitch + c;
-        const std::size_t next = step * kFeaturePitch;
-        const VF x0 = load_lanes(a);
-        const VF x1 = load_lanes(a + next);
-        const VF x2 = load_lanes(a + 2 * next);
-        const VF x3 = load_lanes(a + 3 * next);
-        const VF s0 = hn::Add(x0, x1);
-        const VF d0 = hn::Sub(x0, x1);
-        const VF s1 = hn::Add(x2, x3);
-        const VF d1 = hn::Sub(x2, x3);
-        store_lanes(hn::Add(s0, s1), a);
-        store_lanes(hn::Add(d0, d1), a + next);
-        store_lanes(hn::Sub(s0, s1), a + 2 * next);
-        store_lanes(hn::Sub(d0, d1), a + 3 * next);
-      }
-    }
-  }
-}
-
 // u = Ω·x' by fast transforms.
 inline void project_hadamard(const FeatureProjection& omega, std::size_t d, std::size_t width,
                              const FeatureScratch& s, const float* x, float* u) {
@@ -190,16 +150,22 @@ inline void project_hadamard(const FeatureProjection& omega, std::size_t d, std:
   const std::size_t p = FeatureProjection::padded(d);
   for (std::size_t first = 0; first < omega.rows; first += p) {
     const float* signs = omega.signs + first * 3;
-    for_rows(s.turn, p, width, [&](std::size_t r, std::size_t c, float* at) HWY_ATTR {
-      store_lanes(r < d ? load_lanes(x + r * kFeaturePitch + c) : hn::Zero(df), at);
+    const bool whole = first + p <= omega.rows;
+    if (d < p) {
+      for_rows(s.turn, p, width, [&](std::size_t r, std::size_t c, float* at) HWY_ATTR {
+        store_lanes(r < d ? load_lanes(x + r * kFeaturePitch + c) : hn::Zero(df), at);
+      });
+    }
+    hadamard({d < p ? s.turn : x, s.turn, p, width, signs});
+    hadamard({s.turn, s.turn, p, width, signs + p});
+    float* to = u + first * kFeaturePitch;
+    hadamard({s.turn, whole ? to : s.turn, p, width, signs + 2 * p,
+              whole ? omega.norms + first : nullptr});
+    if (whole) continue;
+    for_rows(to, omega.rows - first, width, [&](std::size_t r, std::size_t c, float* at) HWY_ATTR {
+      const VF norm = hn::Set(df, omega.norms[first + r]);
+      store_lanes(hn::Mul(load_lanes(s.turn + r * kFeaturePitch + c), norm), at);
     });
-    for (std::size_t k = 0; k < 3; ++k) hadamard(s.turn, p, width, signs + k * p);
-    const std::size_t rows = std::min(p, omega.rows - first);
-    for_rows(u + first * kFeaturePitch, rows, width,
-             [&](std::size_t r, std::size_t c, float* at) HWY_ATTR {
-               const VF norm = hn::Set(df, omega.norms[first + r]);
-               store_lanes(hn::Mul(load_lanes(s.turn + r * kFeaturePitch + c), norm), at);
-             });
   }
 }
 
@@ -210,16 +176,20 @@ inline void unproject_hadamard(const FeatureProjection& omega, std::size_t d, st
   const std::size_t p = FeatureProjection::padded(d);
   for (std::size_t first = 0; first < omega.rows; first += p) {
     const float* signs = omega.signs + first * 3;
-    for_rows(s.turn, p, width, [&](std::size_t r, std::size_t c, float* at) HWY_ATTR {
-      const bool real = first + r < omega.rows;
-      store_lanes(real ? hn::Mul(load_lanes(du + (first + r) * kFeaturePitch + c),
-                                 hn::Set(df, omega.norms[first + r]))
-                       : hn::Zero(df),
-                  at);
-    });
-    hadamard(s.turn, p, width, nullptr);
-    hadamard(s.turn, p, width, signs + 2 * p);
-    hadamard(s.turn, p, width, signs + p);
+    const float* from = du + first * kFeaturePitch;
+    if (first + p <= omega.rows) {
+      hadamard({from, s.turn, p, width, omega.norms + first});
+    } else {
+      for_rows(s.turn, p, width, [&](std::size_t r, std::size_t c, float* at) HWY_ATTR {
+        store_lanes(first + r < omega.rows ? hn::Mul(load_lanes(from + r * kFeaturePitch + c),
+                                                     hn::Set(df, omega.norms[first + r]))
+                                           : hn::Zero(df),
+                    at);
+      });
+      hadamard({s.turn, s.turn, p, width});
+    }
+    hadamard({s.turn, s.turn, p, width, signs + 2 * p});
+    hadamard({s.turn, s.turn, p, width, signs + p});
     for_rows(to, d, width, [&](std::size_t r, std::size_t c, float* at) HWY_ATTR {
       const VF old = first == 0 ? hn::Zero(df) : load_lanes(at);
       store_lanes(

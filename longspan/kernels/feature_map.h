@@ -56,6 +56,10 @@ struct FeatureMap {
     return mirrored ? 2 * projection.rows : projection.rows;
   }
   bool running() const { return kind == FeatureKind::kExp; }
+  // φ acts on each element alone, so that tokens need not be turned into the lanes.
+  bool by_rows() const {
+    return projection.rows == 0 && (kind == FeatureKind::kElu || kind == FeatureKind::kRelu);
+  }
   bool subtracts_norm() const { return kind == FeatureKind::kShifted || norm; }
 
   // Of u from one token, and of its gradient back to the token.

@@ -16,6 +16,17 @@ std::size_t part_count(std::size_t planes, std::size_t blocks, bool causal) {
                                  std::clamp<std::size_t>(blocks / kLeastBlocks, 1, kMostParts));
 }
 
+// Heads that are read side by side, whose states stay in the second cache.
+std::size_t side_heads(const FeatureShape& shape, std::size_t state) {
+  constexpr std::size_t kMostFloats = std::size_t{1} << 17U;
+  std::size_t side = 1;
+  while (!shape.causal && side < 8 && shape.kv_heads % (2 * side) == 0 &&
+         (side < 2 || 2 * side * state <= kMostFloats)) {
+    side *= 2;
+  }
+  return side;
+}
+
 }  // namespace
 
 FeatureCounts& FeatureCounts::operator+=(const FeatureCounts& o) {
@@ -39,10 +50,10 @@ FeatureCounts& FeatureCounts::operator+=(const FeatureCounts& o) {
 
 FeaturePlan::FeaturePlan(const FeatureMap& map, const FeatureShape& shape)
     : sizes{shape.d, shape.e, map.features(shape.d)}, map_(map), shape_(shape) {
-  side = shape.causal ? 1 : shape.kv_heads % 4 == 0 ? 4 : shape.kv_heads % 2 == 0 ? 2 : 1;
+  state = feature_state_floats(sizes);
+  side = side_heads(shape, state);
   parts = part_count(kv_planes() / side, blocks(), shape.causal);
   query_parts = part_count(kv_planes() / side, query_blocks(), false);
-  state = feature_state_floats(sizes);
   wide = tile_width(sizes.features);
 }
 

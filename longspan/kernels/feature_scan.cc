@@ -115,9 +115,23 @@ class Forward {
       for (std::size_t plane = first; plane < first + plan_.side; ++plane) {
         const FeatureState s = state(plane, slot);
         const FeatureRange r = plan_.block(batch_of(plane), t);
-        if (look(plane, r, s, worker)) absorb(r, s, worker);
+        if (by_rows()) {
+          absorb_rows(plane, r, s, worker);
+        } else if (look(plane, r, s, worker)) {
+          absorb(r, s, worker);
+        }
       }
     }
+  }
+  bool by_rows() const { return map_.by_rows() && !in_.causal; }
+  void absorb_rows(std::size_t kv_plane, const FeatureRange& r, const FeatureState& s,
+                   std::size_t worker) {
+    if (r.keys == 0) return;
+    feature_rows_absorb(map_, rows(in_.k, kv_plane, r), rows(in_.v, kv_plane, r), s,
+                        scratch(worker));
+    counts_[worker].keys += r.keys;
+    counts_[worker].absorbed += r.keys;
+    ++counts_[worker].blocks;
   }
   void merge(std::size_t kv_plane, std::size_t from, std::size_t to, std::size_t worker) {
     feature_merge(map_, plan_.sizes, state(kv_plane, from), state(kv_plane, to));
@@ -195,9 +209,13 @@ class Forward {
     const std::size_t b = plane / in_.q.heads;
     const std::size_t h = plane % in_.q.heads;
     const FeatureQueries block{in_.q.head(b, h).slice_rows(r.query, r.queries), r.keys, r.seen};
-    float* level = levels(plane);
-    feature_read(map_, block, s, y_.head(b, h).slice_rows(r.query, r.queries),
-                 level == nullptr ? nullptr : level + r.query, scratch(worker));
+    float* level = levels(plane) == nullptr ? nullptr : levels(plane) + r.query;
+    const Matrix y = y_.head(b, h).slice_rows(r.query, r.queries);
+    if (by_rows()) {
+      feature_rows_read(map_, block.q, s, y, level, scratch(worker));
+    } else {
+      feature_read(map_, block, s, y, level, scratch(worker));
+    }
     counts_[worker].reads += r.queries;
     counts_[worker].queries += r.queries;
     counts_[worker].pairs += block.pairs();
