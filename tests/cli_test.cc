@@ -8,6 +8,7 @@
 #include <cmath>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -110,6 +111,38 @@ TEST(CommandLine, EveryWiringAndMechanismTrains) {
       EXPECT_EQ(train.status, 0) << wiring << " " << attention << ": " << train.err;
     }
   }
+}
+
+TEST(CommandLine, SegmentsRememberThosePastThem) {
+  const TemporaryDirectory scratch;
+  const std::string model = (scratch / "model").string();
+  const std::string text = (scratch / "text").string();
+  std::ofstream(text) << "Now is the winter of our discontent made glorious summer by this sun\n";
+  const Outcome train =
+      longspan(small_training(model, {"--attention", "transformer-xl", "--positions", "none"}));
+  ASSERT_EQ(train.status, 0) << train.err;
+  const auto loss = [&](const char* length, const char* memory) {
+    const Outcome eval = longspan({"eval", model, "--data", text, "--split", "all", "--length",
+                                   length, "--memory", memory, "--batch", "1", "--json"});
+    EXPECT_EQ(eval.status, 0) << eval.err;
+    return nlohmann::json::parse(eval.out)["loss"].get<double>();
+  };
+  // Once the whole past is remembered, the length of a segment decides nothing: 68 targets each.
+  EXPECT_NEAR(loss("4", "80"), loss("2", "80"), 1e-5);
+  EXPECT_GT(std::abs(loss("4", "80") - loss("4", "0")), 1e-4);
+  EXPECT_EQ(longspan({"generate", model, "--tokens", "20", "--quiet"}).status, 0);
+}
+
+TEST(CommandLine, WritesWithWhatCannotDecode) {
+  const TemporaryDirectory scratch;
+  const std::string model = (scratch / "model").string();
+  const Outcome train = longspan(small_training(model, {"--attention", "reformer"}));
+  ASSERT_EQ(train.status, 0) << train.err;
+  const Outcome text = longspan({"generate", model, "--tokens", "20", "--json"});
+  ASSERT_EQ(text.status, 0) << text.err;
+  EXPECT_EQ(nlohmann::json::parse(text.out)["tokens"], 20);
+  expect_wrong_input(longspan({"eval", model, "--memory", "8"}),
+                     "[eval] --memory with reformer, which remembers nothing; need transformer-xl");
 }
 
 TEST(CommandLine, BytesTrainOnAnything) {

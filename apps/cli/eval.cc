@@ -20,7 +20,19 @@ struct EvalOptions {
   std::string split = "validation";
   std::size_t length = 0;
   std::size_t batch = 0;
+  std::size_t memory = 0;
 };
+
+void check_memory(Model& model) {
+  for (std::size_t i = 0; i < model.config().layers; ++i) {
+    require(model.mechanism(i).needs().history,
+            "[eval] --memory with {}, which remembers nothing; need transformer-xl",
+            model.mechanism(i).name());
+  }
+  require(model.config().positions == "none",
+          "[eval] --memory with {} positions, which begin anew in every segment; need none",
+          model.config().positions);
+}
 
 void run_eval(const EvalOptions& o, const Common& common) {
   if (o.split != "validation" && o.split != "all") {
@@ -34,9 +46,11 @@ void run_eval(const EvalOptions& o, const Common& common) {
           length, run.config.model.max_length);
   const TextCorpus corpus(data, run.config.vocabulary);
   corpus.require_length(length);
-  const TextQuality q =
-      evaluate_text(*run.model, corpus, o.split == "all" ? Split::kAll : Split::kValidation, length,
-                    batch, /*limit=*/0);
+  if (o.memory > 0) check_memory(*run.model);
+  const Split split = o.split == "all" ? Split::kAll : Split::kValidation;
+  const TextQuality q = o.memory > 0
+                            ? evaluate_segments(*run.model, corpus, split, length, batch, o.memory)
+                            : evaluate_text(*run.model, corpus, split, length, batch, /*limit=*/0);
   if (common.json) {
     const nlohmann::json result = {{"checkpoint", o.directory},
                                    {"step", run.step},
@@ -46,7 +60,8 @@ void run_eval(const EvalOptions& o, const Common& common) {
                                    {"loss", q.loss()},
                                    {"perplexity", q.perplexity()},
                                    {"bits_per_byte", q.bits_per_byte()},
-                                   {"accuracy", q.accuracy}};
+                                   {"memory", o.memory},
+                                   {"accuracy", q.accuracy()}};
     fmt::print("{}\n", result.dump(2));
     return;
   }
@@ -54,7 +69,7 @@ void run_eval(const EvalOptions& o, const Common& common) {
   fmt::print("  loss           {:.4f} nats per token\n", q.loss());
   fmt::print("  perplexity     {:.3f}\n", q.perplexity());
   fmt::print("  bits per byte  {:.4f}\n", q.bits_per_byte());
-  fmt::print("  accuracy       {:.2f} %\n", 100.0 * q.accuracy);
+  fmt::print("  accuracy       {:.2f} %\n", 100.0 * q.accuracy());
 }
 
 }  // namespace
@@ -67,9 +82,12 @@ void add_eval(CLI::App& app, const Common& common) {
   add_text(*command, "--split", o->split, "validation (the last tenth) or all");
   add_number(*command, "--length", o->length, "Tokens per sequence; 0: as trained");
   add_number(*command, "--batch", o->batch, "Sequences per batch; 0: as trained");
+  add_number(*command, "--memory", o->memory,
+             "Tokens that each sequence remembers of those before it (transformer-xl)");
   command->footer(
       "Examples:\n"
       "  longspan eval model\n"
+      "  longspan eval model --length 32 --memory 128\n"
       "  longspan eval model --data other.txt --split all --json");
   command->callback([o, &common] { run_eval(*o, common); });
 }

@@ -1,4 +1,4 @@
-// longspan generate: text from a trained model, token by token from the key-value cache.
+// longspan generate: text from a trained model, token by token.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -24,24 +24,39 @@ struct GenerateOptions {
   SamplerConfig sampler;
 };
 
+bool decodes(Model& model) {
+  for (std::size_t i = 0; i < model.config().layers; ++i) {
+    if (!model.mechanism(i).abilities().decode) return false;
+  }
+  return true;
+}
+
 // A growing text and the cache behind it. When the model's context is full, it starts again with
-// the newer half of it.
+// the newer half of it. A mechanism that cannot decode reads the whole context for each token.
 class Writer {
  public:
   explicit Writer(Model& model)
-      : model_(model),
-        context_(model.config().max_length),
-        memory_(model.cache_bytes(1, context_)),
-        caches_(model.make_caches(1, context_, memory_)) {}
+      : model_(model), context_(model.config().max_length), decodes_(decodes(model)) {
+    require(model.config().family == "decoder", "[generate] the model is an {}; need a decoder",
+            model.config().family);
+    if (!decodes_) return;
+    memory_ = Arena(model.cache_bytes(1, context_));
+    caches_ = model.make_caches(1, context_, memory_);
+  }
 
   // Logits of what follows `tokens`, the last `fresh` of which are new to the cache.
   std::span<const float> read(std::span<const std::int32_t> tokens, std::size_t fresh) {
+    Batch batch;
+    batch.batch = 1;
+    if (!decodes_) {
+      batch.length = std::min(tokens.size(), context_);
+      batch.tokens = tokens.last(batch.length);
+      return model_.logits(batch).row(batch.length - 1);
+    }
     if (caches_.front().used + fresh > context_) {
       for (KeyValueCache& c : caches_) c.clear();
       fresh = std::min(tokens.size(), std::max<std::size_t>(1, context_ / 2));
     }
-    Batch batch;
-    batch.batch = 1;
     batch.length = fresh;
     batch.tokens = tokens.last(fresh);
     return model_.decode(batch, caches_).row(0);
@@ -50,6 +65,7 @@ class Writer {
  private:
   Model& model_;
   std::size_t context_;
+  bool decodes_;
   Arena memory_;
   std::vector<KeyValueCache> caches_;
 };

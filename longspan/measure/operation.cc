@@ -17,6 +17,7 @@ Work share(Work work, std::uint64_t layers, std::uint64_t known) {
   if (layers == 0) return {};
   work.maccs = work.maccs / layers - std::min(known, work.maccs / layers);
   for (std::uint64_t& flops : work.other) flops /= layers;
+  for (std::uint64_t& bytes : work.bytes) bytes /= layers;
   work[Kind::kRotary] = 0;
   return work;
 }
@@ -26,6 +27,7 @@ void take_off(Work& work, const Work& part, std::uint64_t layers, std::uint64_t 
   work.maccs -= std::min(work.maccs, part.maccs / layers * times);
   for (std::size_t i = 0; i < kKinds; ++i) {
     work.other[i] -= std::min(work.other[i], part.other[i] / layers * times);
+    work.bytes[i] -= std::min(work.bytes[i], part.bytes[i] / layers * times);
   }
 }
 

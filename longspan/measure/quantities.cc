@@ -48,13 +48,15 @@ std::vector<double> row_quantities(std::size_t rows, std::size_t cols, double ca
 std::vector<double> attention_quantities(double queries, const Work& work) {
   // Heads are shared out, and most mechanisms cut them further.
   const double share = 1.0 / static_cast<double>(thread_count());
-  const std::uint64_t named = work[Kind::kSoftmax] + work[Kind::kHash] + work[Kind::kSort];
-  const std::uint64_t other = work.other_flops() - work[Kind::kDropout] - named;
   std::vector<double> x = {share * static_cast<double>(work.maccs)};
-  for (const std::uint64_t flops : {work[Kind::kSoftmax], work[Kind::kHash], work[Kind::kSort]}) {
-    x.push_back(share * static_cast<double>(flops));
+  std::uint64_t others = work.other_flops() - work[Kind::kDropout];
+  for (const Kind kind : {Kind::kSoftmax, Kind::kHash, Kind::kSort, Kind::kFeature, Kind::kAdd}) {
+    x.push_back(share * static_cast<double>(work[kind]));
+    others -= work[kind];
   }
-  x.insert(x.end(), {share * static_cast<double>(other), share * queries, 1.0});
+  const std::uint64_t gathered = work.bytes[static_cast<std::size_t>(Kind::kGather)];
+  x.insert(x.end(), {share * static_cast<double>(others), share * static_cast<double>(gathered),
+                     share * queries, 1.0});
   return x;
 }
 

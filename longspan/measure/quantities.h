@@ -2,7 +2,8 @@
 //
 //   product     MACCs; what is read of A and B and written of C; tiles; calls
 //   rows        elements; rows; calls           norms, activations, additions, look-ups, steps
-//   attention   MACCs; FLOPs of softmax, of hashing, of sorting, others; queries; calls
+//   attention   MACCs; FLOPs of softmax, of hashing, of sorting, of features, of additions, others;
+//               bytes gathered; queries; calls
 //
 // They are those of the thread with the most to do: work that is cut into c pieces takes ⌈c/T⌉
 // rounds on T threads.
