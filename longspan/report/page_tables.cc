@@ -242,8 +242,14 @@ std::string missing_table(const CompareRecord& record) {
     if (p.status != "ok") add_missing(all, {p.mechanism, p.status, p.reason, {whole(p.length)}});
   }
   for (const CompareLeftOut& l : record.left_out) {
+    const ComparePoint* point = record.find(l.mechanism, l.length);
+    if (point != nullptr && point->status != "ok") continue;  // said above
     add_missing(all, {l.mechanism, "left out", l.reason, {whole(l.length)}});
   }
+  const auto place = [&](const Missing& m) {
+    return std::ranges::find(record.mechanisms, m.mechanism, &CompareMechanism::name);
+  };
+  std::ranges::stable_sort(all, {}, place);
   HtmlTable table("missing-table", "Refused, skipped, failed and left out",
                   {"mechanism", "n", "what", "why"});
   for (const Missing& m : all) {
