@@ -6,7 +6,7 @@ import {launch} from "./browser.mjs";
 
 const [page, directory] = process.argv.slice(2).map((path) => resolve(path));
 const browser = await launch();
-for (const [name, width, height, scale] of [["desktop", 1280, 900, 1], ["phone", 390, 844, 2]]) {
+for (const [name, width, height, scale] of [["desktop", 1280, 900, 1], ["phone", 390, 844, 1.5]]) {
   for (const colorScheme of ["light", "dark"]) {
     const context = await browser.newContext({viewport: {width, height}, deviceScaleFactor: scale, colorScheme, reducedMotion: "reduce"});
     const tab = await context.newPage();
