@@ -1,6 +1,6 @@
 // Ticks that read well in seconds and in powers of two.
 
-// Powers of ten; 2 and 5 between them where there are few.
+// Powers of ten, and between them as many round numbers as there is room for.
 export function decimalTicks(low: number, high: number, most: number): number[] {
   const at = (digits: number[]): number[] => {
     const ticks: number[] = [];
@@ -9,7 +9,7 @@ export function decimalTicks(low: number, high: number, most: number): number[] 
     }
     return ticks.filter((tick) => tick >= low * 0.999 && tick <= high * 1.001);
   };
-  for (const digits of [[1, 2, 5], [1, 3], [1]]) {
+  for (const digits of [[1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8], [1, 1.5, 2, 3, 5, 7], [1, 2, 5], [1, 3], [1]]) {
     const ticks = at(digits);
     if (ticks.length <= most) return ticks;
   }
