@@ -11,7 +11,7 @@ PREFIX ?= /usr/local
 help:
 	@echo "make build     configure and build everything into build/"
 	@echo "make test      build, run every test, and the quick ones again under sanitizers"
-	@echo "make demo      train a small model on the bundled text, evaluate it, let it write"
+	@echo "make demo      compare every attention for a minute, train a small model, write a page"
 	@echo "make bench     compare with PyTorch and ONNX Runtime on this machine"
 	@echo "make asan      the quick tests under the address and undefined-behaviour sanitizers"
 	@echo "make tidy      clang-tidy over the library and the command line"
@@ -48,7 +48,7 @@ tidy: packages
 	@$(STEP) "clang-tidy: what changed since it was last clean" cmake --build --preset tidy
 
 demo: build
-	@$(STEP) "demo: train, evaluate, generate" tools/demo.sh build/longspan
+	@$(STEP) "demo: train, generate, compare" tools/demo.sh build/longspan
 
 bench: build
 	@$(STEP) "packages: install the peers" tools/install_bench_packages.sh

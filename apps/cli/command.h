@@ -20,6 +20,7 @@ void add_train(CLI::App& app, const Common& common);
 void add_eval(CLI::App& app, const Common& common);
 void add_generate(CLI::App& app, const Common& common);
 void add_compare(CLI::App& app, const Common& common);
+void add_advise(CLI::App& app, const Common& common);
 // Hidden: what compare starts.
 void add_compare_worker(CLI::App& app);
 void add_calibrate(CLI::App& app, const Common& common);

@@ -67,6 +67,7 @@ int run(int argc, char** argv) {
   add_plan(app, common);
   add_compare(app, common);
   add_compare_worker(app);
+  add_advise(app, common);
   add_calibrate(app, common);
   add_cost(app, common);
   add_pattern(app, common);
