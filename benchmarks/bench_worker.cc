@@ -9,6 +9,7 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,11 +49,16 @@ float value(std::uint32_t seed, std::uint32_t i) {
   return static_cast<float>(u >> 8U) * 0x1p-22F - 2.0F;
 }
 
-// [1, heads, n, d], in memory [n, heads·d] as a layer's projections leave it.
+// [1, heads, n, d], in memory [n, heads·d] as a layer's projections leave it: in an arena.
 class Tensor {
  public:
   Tensor(std::size_t heads, std::size_t n, std::size_t d)
-      : heads_(heads), d_(d), data_(n * heads * d) {}
+      : heads_(heads),
+        d_(d),
+        memory_(Arena::bytes_for(n * heads * d)),
+        data_(memory_.take(n * heads * d)) {
+    std::ranges::fill(data_, 0.0F);
+  }
   Tensor(std::size_t heads, std::size_t n, std::size_t d, std::uint32_t seed)
       : Tensor(heads, n, d) {
     const Heads x = view();
@@ -77,7 +83,8 @@ class Tensor {
 
   std::size_t heads_;
   std::size_t d_;
-  std::vector<float> data_;
+  Arena memory_;
+  std::span<float> data_;
 };
 
 struct AttentionJobOptions {

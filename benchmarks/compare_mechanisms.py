@@ -87,9 +87,10 @@ def ask(worker, kind, variant, n, budget):
 
 
 class Peers:
-    """The workers that know a mechanism, by name."""
+    """The workers that a mechanism is compared with; `flash` has one of its own, to stay prepared."""
 
     def __init__(self, names, options):
+        self.flash = Worker("longspan", options.threads)
         self.torch = Worker("torch", options.threads)
         self.graphs = [n for n in self.torch.about["mechanisms"] if n not in NO_GRAPH]
         wanted = {mechanism_of(name) for name in names}
@@ -113,8 +114,8 @@ class Peers:
                 yield "ort", self.ort
 
     def close(self):
-        self.torch.close()
-        self.ort.close()
+        for worker in (self.flash, self.torch, self.ort):
+            worker.close()
 
 
 def check_probe(name, kind, replies):
@@ -137,7 +138,7 @@ def measure_speed(name, kind, options, own, peers):
     for number in range(options.rounds):
         show(f"{name} {kind}: round {number + 1} of {options.rounds}")
         turns = [(who, w, mechanism_of(name)) for who, w in peers.of(name, kind)]
-        turns += [("longspan", own, specification(name)), ("flash", own, "flash")]
+        turns += [("longspan", own, specification(name)), ("flash", peers.flash, "flash")]
         replies = {who: ask(w, kind, variant, n, options.budget) for who, w, variant in turns}
         replies = {who: reply for who, reply in replies.items() if reply}
         check_probe(name, kind, replies)

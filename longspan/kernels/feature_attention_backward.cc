@@ -211,7 +211,7 @@ void FeatureKeyBackwardFinish(const FeatureMap& map, Matrix dk, Matrix dv, const
                               float* memory) {
   const FeatureScratch s = divide_features(z, memory);
   differentiate(map, z.features, tile_width(dk.rows), s.keys, s.key_slope);
-  transpose<false>(s.dvalue_t, kFeaturePitch, z.e, dv.rows, 1.0F, dv.data, dv.stride);
+  unpack_tokens(s.dvalue_t, 1.0F, dv);
   unproject(map, s, map.subtracts_norm() ? s.key_x : nullptr, s.key_slope, dk);
 }
 

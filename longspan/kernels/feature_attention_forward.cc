@@ -61,7 +61,6 @@ void FeatureRead(const FeatureMap& map, const FeatureQueries& block, const Featu
   float* top = s.lines;
   float* den = s.lines + kFeaturePitch;
   prefetch_next(block.q, 0);
-  prefetch_rows_of(y, 0, y.rows);
   project(map, block.q, s, s.query_x, s.query);
   query_features(map, z.features, z.d, count, state.top, s, top);
   prefetch_next(block.q, 1);
@@ -100,7 +99,7 @@ void FeatureRead(const FeatureMap& map, const FeatureQueries& block, const Featu
   for_rows(s.out, z.e, width, [&](std::size_t, std::size_t c, float* at) HWY_ATTR {
     store_lanes(hn::Mul(load_lanes(at), load_lanes(inverse + c)), at);
   });
-  transpose<false>(s.out, kFeaturePitch, z.e, count, 1.0F, y.data, y.stride);
+  unpack_tokens(s.out, 1.0F, y);
 }
 
 void FeatureMerge(const FeatureMap& map, const FeatureSizes& z, const FeatureState& more,

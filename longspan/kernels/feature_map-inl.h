@@ -128,10 +128,27 @@ inline void prefetch_next(ConstMatrix x, std::size_t half) {
   prefetch_rows_of(x, kFeatureBlock + x.rows * half / 2, kFeatureBlock + x.rows * (half + 1) / 2);
 }
 
+// Tokens that are turned at a time, while the next ones are on their way: rows 2^k apart share few
+// sets of the first cache.
+inline constexpr std::size_t kTurned = 8;
+
 // to[c][i] = scale·x[i][c].
 inline void pack_tokens(ConstMatrix x, float scale, float* to) {
-  transpose<false>(x.data, x.stride, x.rows, x.cols, scale, to, kFeaturePitch);
+  for (std::size_t i = 0; i < x.rows; i += kTurned) {
+    prefetch_rows_of(x, i + kTurned, std::min(i + 2 * kTurned, x.rows));
+    transpose<false>(x.row_data(i), x.stride, std::min(kTurned, x.rows - i), x.cols, scale, to + i,
+                     kFeaturePitch);
+  }
   fill_tail(to, x.cols, x.rows, 0.0F);
+}
+
+// x[i][c] = scale·from[c][i].
+inline void unpack_tokens(const float* from, float scale, Matrix x) {
+  for (std::size_t i = 0; i < x.rows; i += kTurned) {
+    prefetch_rows_of(x, i + kTurned, std::min(i + 2 * kTurned, x.rows));
+    transpose<false>(from + i, kFeaturePitch, x.cols, std::min(kTurned, x.rows - i), scale,
+                     x.row_data(i), x.stride);
+  }
 }
 
 // Rows of x, dense and padded to whole vectors.
@@ -309,7 +326,7 @@ inline void unproject(const FeatureMap& map, const FeatureScratch& s, const floa
   const std::size_t width = tile_width(dx.rows);
   const FeatureProjection& omega = map.projection;
   if (omega.rows == 0) {
-    transpose<false>(du, kFeaturePitch, dx.cols, dx.rows, map.scale, dx.data, dx.stride);
+    unpack_tokens(du, map.scale, dx);
     return;
   }
   float* total = s.lines;
@@ -341,7 +358,7 @@ inline void unproject(const FeatureMap& map, const FeatureScratch& s, const floa
       store_lanes(hn::MulAdd(x, load_lanes(total + c), load_lanes(at)), at);
     });
   }
-  transpose<false>(s.out, kFeaturePitch, dx.cols, dx.rows, map.scale, dx.data, dx.stride);
+  unpack_tokens(s.out, map.scale, dx);
 }
 
 }  // namespace longspan::HWY_NAMESPACE
