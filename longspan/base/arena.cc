@@ -17,7 +17,7 @@ namespace {
 // Large blocks ask for pages of 2 MiB: rows that are gathered from all over a long sequence would
 // else look up the address of a 4 KiB page each.
 constexpr std::size_t kHugePage = std::size_t{2} << 20U;
-constexpr std::size_t kLarge = 8 * kHugePage;
+constexpr std::size_t kLarge = 2 * kHugePage;
 
 void* allocate(std::size_t bytes) {
   const std::size_t alignment = bytes < kLarge ? Arena::kAlignment : kHugePage;

@@ -36,6 +36,10 @@ struct ChunkBlock {
   Slots window;
 };
 
+inline std::span<const std::int32_t> tokens_of(const ChunkBlock& b, const GatheredGroup& g) {
+  return {g.token + b.slot, b.lanes};
+}
+
 inline void copy_row(const float* from, std::size_t cols, float* to) {
   std::memcpy(to, from, cols * sizeof(float));
   std::fill(to + cols, to + tile_width(cols), 0.0F);

@@ -123,7 +123,10 @@ void scatter_keys(const ChunkedHead& head, const ChunkGradient& gradient, const 
                   const Slots& slots) {
   const std::size_t d = head.q.cols;
   const std::size_t e = head.v.cols;
+  const std::span<const std::int32_t> tokens(f.group.token, slots.last);
   for (std::size_t j = slots.first; j < slots.last; ++j) {
+    prefetch_row(gradient.dk, tokens, j + kRowsAhead);
+    prefetch_row(gradient.dv, tokens, j + kRowsAhead);
     const auto token = static_cast<std::size_t>(f.group.token[j]);
     if (token >= head.real) continue;
     const float* g = f.dk + j * tile_pitch(d);
@@ -155,8 +158,11 @@ void pack_gradient(const ChunkedHead& head, const ChunkGradient& gradient, const
   const std::size_t e = head.v.cols;
   std::fill_n(f.lse, kPitch, std::numeric_limits<float>::infinity());
   std::fill_n(f.delta, kPitch, 0.0F);
+  const std::span<const std::int32_t> tokens = tokens_of(b, f.group);
   for (std::size_t i = 0; i < b.lanes; ++i) {
-    const auto token = static_cast<std::size_t>(f.group.token[b.slot + i]);
+    prefetch_row(gradient.dy, tokens, i + kRowsAhead);
+    prefetch_row(gradient.dq, tokens, i);  // for scatter_queries
+    const auto token = static_cast<std::size_t>(tokens[i]);
     copy_row(gradient.dy.row_data(token), e, f.dy + i * tile_pitch(e));
     f.lse[i] = gradient.lse[token];
     f.delta[i] = gradient.delta[token];
