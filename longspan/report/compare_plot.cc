@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "longspan/report/compare_summary.h"
 
@@ -15,21 +16,36 @@ namespace {
 constexpr std::size_t kRows = 12;
 constexpr std::size_t kColumnWidth = 9;
 constexpr std::size_t kCurves = 6;
+constexpr std::size_t kMostLengths = 9;
 
 struct Curve {
   char letter = 'a';
   const CompareMechanism* mechanism = nullptr;
 };
 
+// What fits: the last lengths.
+std::vector<std::uint64_t> lengths_of(const CompareRecord& r) {
+  const std::size_t first = r.lengths.size() - std::min(r.lengths.size(), kMostLengths);
+  return {r.lengths.begin() + static_cast<std::ptrdiff_t>(first), r.lengths.end()};
+}
+
+// The time at the longest length that has one.
+std::optional<double> last_time(const CompareRecord& r, const std::string& mechanism) {
+  for (std::size_t i = r.lengths.size(); i-- > 0;) {
+    if (const auto t = shown_time(r.find(mechanism, r.lengths[i]))) return t->seconds;
+  }
+  return std::nullopt;
+}
+
 // The two exact ones, then those that are fastest at the end.
 std::vector<Curve> chosen(const CompareRecord& r) {
   std::vector<const CompareMechanism*> order;
   for (const CompareMechanism& m : r.mechanisms) {
-    if (shown_time(r.find(m.name, r.lengths.back()))) order.push_back(&m);
+    if (last_time(r, m.name)) order.push_back(&m);
   }
   const auto rank = [&](const CompareMechanism* m) {
     const bool exact = m->name == "flash" || m->name == "full";
-    return exact ? 0.0 : shown_time(r.find(m->name, r.lengths.back()))->seconds;
+    return exact ? 0.0 : *last_time(r, m->name);
   };
   std::ranges::stable_sort(order, {}, rank);
   std::vector<Curve> curves;
@@ -50,12 +66,13 @@ std::string time_label(double seconds) {
 }  // namespace
 
 std::string compare_plot(const CompareRecord& r) {
-  if (r.lengths.size() < 2) return "";
+  const std::vector<std::uint64_t> lengths = lengths_of(r);
+  if (lengths.size() < 2) return "";
   const std::vector<Curve> curves = chosen(r);
   double low = std::numeric_limits<double>::max();
   double high = 0.0;
   for (const Curve& c : curves) {
-    for (const std::uint64_t n : r.lengths) {
+    for (const std::uint64_t n : lengths) {
       const auto t = shown_time(r.find(c.mechanism->name, n));
       if (!t) continue;
       low = std::min(low, t->seconds);
@@ -63,11 +80,11 @@ std::string compare_plot(const CompareRecord& r) {
     }
   }
   if (high <= low) return "";
-  const std::size_t width = r.lengths.size() * kColumnWidth;
+  const std::size_t width = lengths.size() * kColumnWidth;
   std::vector<std::string> canvas(kRows, std::string(width, ' '));
   for (const Curve& c : curves) {
-    for (std::size_t i = 0; i < r.lengths.size(); ++i) {
-      const auto t = shown_time(r.find(c.mechanism->name, r.lengths[i]));
+    for (std::size_t i = 0; i < lengths.size(); ++i) {
+      const auto t = shown_time(r.find(c.mechanism->name, lengths[i]));
       if (!t) continue;
       const double share = std::log(t->seconds / low) / std::log(high / low);
       const auto row = static_cast<std::size_t>(std::lround((1.0 - share) * (kRows - 1)));
@@ -86,8 +103,7 @@ std::string compare_plot(const CompareRecord& r) {
   text += fmt::format("{:>11} └", "");
   for (std::size_t i = 0; i < width; ++i) text += "─";
   text += fmt::format("\n{:>11}  ", "");
-  for (const std::uint64_t n : r.lengths)
-    text += fmt::format("{:<{}}", with_commas(n), kColumnWidth);
+  for (const std::uint64_t n : lengths) text += fmt::format("{:<{}}", with_commas(n), kColumnWidth);
   text += "\n ";
   for (const Curve& c : curves) text += fmt::format(" {} {}", c.letter, c.mechanism->name);
   return text + "\n";

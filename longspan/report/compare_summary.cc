@@ -138,14 +138,15 @@ struct Leader {
   ShownTime time;
 };
 
-// The fastest of a length; a measured one before predicted ones.
-Leader leader_at(const CompareRecord& r, std::uint64_t length, bool exact_only) {
+// The fastest of a length: of those that were measured, or else of all.
+Leader leader_at(const CompareRecord& r, std::uint64_t length) {
   Leader best;
   for (const CompareMechanism& m : r.mechanisms) {
-    if (exact_only && !m.exact) continue;
     const auto time = shown_time(r.find(m.name, length));
     if (!time) continue;
-    if (best.mechanism == nullptr || time->seconds < best.time.seconds) best = {&m, *time};
+    const bool first = best.mechanism == nullptr || (time->measured && !best.time.measured);
+    if (!first && best.time.measured && !time->measured) continue;
+    if (first || time->seconds < best.time.seconds) best = {&m, *time};
   }
   return best;
 }
@@ -155,7 +156,7 @@ std::string error_text(const CompareRecord& r, const CompareMechanism& m) {
   for (std::size_t i = r.lengths.size(); i-- > 0;) {
     const ComparePoint* p = r.find(m.name, r.lengths[i]);
     if (p != nullptr && p->error && p->error->output) {
-      return fmt::format(", with an error of {:.0f} % on {} inputs", 100.0 * *p->error->output,
+      return fmt::format(", with a relative error of {:.2g} on {} inputs", *p->error->output,
                          r.settings.inputs == "random" ? "random" : "the checkpoint's");
     }
   }
@@ -176,7 +177,7 @@ std::uint64_t telling_length(const CompareRecord& r) {
 
 std::string conclusion_of(const CompareRecord& r) {
   const std::uint64_t n = telling_length(r);
-  const Leader leader = leader_at(r, n, false);
+  const Leader leader = leader_at(r, n);
   if (leader.mechanism == nullptr) return "nothing was measured";
   const auto baseline = shown_time(r.find(kBaseline, n));
   const std::string where = "on this machine ";
@@ -189,7 +190,7 @@ std::string conclusion_of(const CompareRecord& r) {
   if (!wins) {
     std::string text = fmt::format("{}exact {} is within 15 % of the fastest up to n = {}", where,
                                    kBaseline, with_commas(n));
-    const Leader later = leader_at(r, r.lengths.back(), false);
+    const Leader later = leader_at(r, r.lengths.back());
     if (later.mechanism != nullptr && later.mechanism->name != kBaseline && r.lengths.back() > n) {
       const CompareCrossover c = crossover_of(race(r, later.mechanism->name), 1.0);
       if (c.length) {

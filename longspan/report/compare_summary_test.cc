@@ -80,7 +80,7 @@ TEST(CompareSummary, ConcludesInASentence) {
   EXPECT_EQ(r.conclusion,
             "on this machine exact flash is within 15 % of the fastest up to n ≈ 3,400; beyond "
             "that linear is 2.7 times as fast at n = 8,192 (predicted: 5.5 times at 16,384), with "
-            "an error of 25 % on random inputs");
+            "a relative error of 0.25 on random inputs");
   std::erase_if(r.points, [](const ComparePoint& p) { return p.mechanism == "linear"; });
   summarize(r);
   EXPECT_EQ(r.conclusion,

@@ -43,8 +43,8 @@ std::string heading(const CompareRecord& r) {
   const CompareSettings& s = r.settings;
   const std::string model =
       s.bare ? fmt::format("attention alone, {} heads of {}", s.heads, s.d_model / s.heads)
-             : fmt::format("{} of {} layers × {}", s.causal ? "decoder" : "encoder", s.layers,
-                           s.d_model);
+             : fmt::format("{} of {} layer{} × {}", s.causal ? "decoder" : "encoder", s.layers,
+                           s.layers == 1 ? "" : "s", s.d_model);
   const std::string task =
       s.task == "train" ? (s.bare ? "forward and backward" : "training step") : "forward";
   return fmt::format("{}, {}, batch {}{}; {} thread{}, {}\n", model, task, s.batch,
