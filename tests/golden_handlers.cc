@@ -10,6 +10,7 @@
 #include "tests/golden_clustered.h"
 #include "tests/golden_feature.h"
 #include "tests/golden_model.h"
+#include "tests/golden_pepita.h"
 #include "tests/golden_reformer.h"
 #include "tests/golden_sparse.h"
 
@@ -102,6 +103,7 @@ constexpr Handler kHandlers[] = {
     {"whole model: DebertaV2ForMaskedLM", &run_own_model},
     {"whole model: DebertaV2ForTokenClassification", &run_own_model},
     {"chunked local self-attention layer (Reformer)", &run_local_layer},
+    {"PEPITA training step", &run_pepita},
 };
 
 }  // namespace

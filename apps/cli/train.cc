@@ -88,7 +88,7 @@ TextTraining::TextTraining(const TrainOptions& options, const Common& common)
   model_->allocate(config_.train.seed);
   trainer_ = std::make_unique<Trainer>(*model_, config_.train);
   // Refused here, before anything is written, if it cannot be.
-  model_->prepare_training(shape());
+  trainer_->rule().prepare(shape());
   if (options.resume) restore(options.out, *model_, *trainer_);
   first_step_ = trainer_->steps();
   for (std::size_t i = 0; i < config_.data.accumulate; ++i) {
@@ -137,7 +137,7 @@ void TextTraining::report_model() {
       "{}\n",
       corpus_->size(), config_.model.vocab, model_->parameters().count(),
       format_bytes(blocks * sizeof(float) * model_->parameters().count()),
-      format_bytes(model_->training_bytes(shape())));
+      format_bytes(trainer_->rule().memory(shape()).peak));
   if (first_step_ > 0) fmt::print(stderr, "resuming {} at step {}\n", options_.out, first_step_);
 }
 
@@ -251,6 +251,15 @@ void add_learning_options(CLI::App& command, TrainOptions& o) {
   TrainConfig& t = o.run.train;
   const std::string group = "Learning";
   add_text(command, "--rule", t.rule, "Learning rule; see longspan list", group);
+  add_text(command, "--last-layer", t.feedback.last_layer,
+           "pepita, mempepita: what the last layer learns from: difference, modulated or standard "
+           "(error)",
+           group);
+  add_text(command, "--injection", t.feedback.injection,
+           "likewise: where a language model's error is added: input, or embedding through F",
+           group);
+  add_number(command, "--feedback-scale", t.feedback.scale,
+             "likewise: scale of F, or of the error where there is no F", group);
   add_text(command, "--optimizer", t.optimizer.kind, "sgd, momentum, adam or adamw", group);
   add_number(command, "--lr", t.schedule.peak, "Highest learning rate", group);
   add_number(command, "--lr-floor", t.schedule.floor, "Last learning rate", group);

@@ -44,10 +44,9 @@ RuleCounts compose_rule(const ViewCounts& view, LearningRule rule, LastLayer las
   const bool is_backprop = rule == LearningRule::kBackprop;
   RuleCounts out{.rule = rule};
   for (const LayerCounts& layer : view.layers) {
-    // With the error of the standard pass, further passes end before the last layer (D10).
-    const bool once =
-        !is_backprop && layer.name == kOutput && last_layer == LastLayer::kStandardError;
-    out.phase(CostPhase::kForward) += Integer{once ? 1 : passes.forward} * layer.forward;
+    const bool last = !is_backprop && layer.name == kOutput;
+    const int runs = last ? last_layer_passes(passes.forward, last_layer) : passes.forward;
+    out.phase(CostPhase::kForward) += Integer{runs} * layer.forward;
     out.phase(CostPhase::kBackward) += Integer{passes.backward} * layer.backward;
     if (!is_backprop || layer.updated_by_backprop) {
       out.phase(CostPhase::kUpdate) += Integer{passes.update} * layer.update;

@@ -59,11 +59,10 @@ RuleCounts compose_rule(const ViewCounts& view, LearningRule rule, LastLayer las
 // `printed` and `corrected`.
 ViewCounts paper_counts(const Workload& workload, CostView view, const RuleTerms& terms = {});
 // `executed`: layers and phases are Model::cost of the batch's shape; `model` is the workload's.
-// The projection and overhead of PEPITA are those of rules.h, with what this model has beyond the
-// paper's: every output that has parameters behind it is compared.
+// So are the projection and overhead of PEPITA, which rules.h has in closed form for the paper's
+// architecture: every output that has parameters behind it is compared.
 ViewCounts executed_counts(const Workload& workload, const Model& model,
                            const RuleTerms& terms = {});
-CountValue executed_overhead(const Workload& workload, const RuleTerms& terms);
 
 struct ParameterCounts {
   struct Layer {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "longspan/cost/formula.h"
+#include "longspan/models/feedback.h"
 
 namespace longspan {
 
@@ -16,10 +17,6 @@ inline constexpr int kGeluDerivativeFlops =
     13;  // assumed: 10 to 15, by what the forward pass keeps
 
 enum class AttentionRole : std::uint8_t { kSelf, kMasked, kCross };
-
-// In which space the output error is projected to the encoder's input (D5): formula (48) has the
-// vocabulary's, the text around it d_model.
-enum class ErrorSpace : std::uint8_t { kVocabulary, kModel };
 
 LayerFormula paper_embedding(CostView view, const Polynomial& tokens);
 LayerFormula paper_attention(CostView view, AttentionRole role, const Polynomial& queries,

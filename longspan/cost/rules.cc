@@ -1,5 +1,7 @@
 #include "longspan/cost/rules.h"
 
+#include <algorithm>
+
 namespace longspan {
 namespace {
 
@@ -18,13 +20,13 @@ LayerFormula projection_of(const ModelFormula& model, ErrorSpace space) {
              : paper_error_projection(terms.view, terms.length, terms.target_length, space);
 }
 
-// All forward passes; with the standard error only the first one needs the last layer.
+// All forward passes.
 CountFormula forward_of(const ModelFormula& model, int passes, LastLayer last_layer) {
   CountFormula sum;
   for (const ModelLayer& layer : model.layers) {
-    const bool once =
-        layer.formula.kind == LayerKind::kSoftmax && last_layer == LastLayer::kStandardError;
-    sum += Polynomial(once ? 1 : passes) * layer.total(CostPhase::kForward);
+    const bool last = layer.formula.kind == LayerKind::kSoftmax;
+    sum += Polynomial(last ? last_layer_passes(passes, last_layer) : passes) *
+           layer.total(CostPhase::kForward);
   }
   return sum;
 }
@@ -38,12 +40,19 @@ CountFormula update_of(const ModelFormula& model, bool is_backprop) {
 }
 
 // The embedding of the modulated pass. An error in the vocabulary's space is M×v and dense.
-void add_embedding(const ModelLayer& layer, bool error_in_model_space, ErrorInjection injection,
-                   std::vector<FormulaLine>& lines) {
+void add_embedding(const ModelLayer& layer, bool is_projected, const RuleTerms& terms,
+                   bool has_both, std::vector<FormulaLine>& lines) {
   const Polynomial& M = layer.formula.queries;
-  if (error_in_model_space) {
+  const ErrorInjection injection = terms.injection;
+  const bool in_model_space = has_both && terms.error_space == ErrorSpace::kModel;
+  if (in_model_space) {
     lines.push_back({layer.name + ": add the projected error", "x + e", kOverhead, {0, M * d}});
-  } else if (injection == ErrorInjection::kAfterEmbedding) {
+  }
+  if (in_model_space && is_projected) {
+    lines.push_back({layer.name + ": difference", "a − a_err", kOverhead, {0, M * d}});
+    return;
+  }
+  if (injection == ErrorInjection::kAfterEmbedding) {
     lines.push_back({layer.name + ": project the error", "x + e·F", kOverhead, matmuls(M * v * d)});
   } else {
     lines.push_back({layer.name + ": modulated pass", "x·W + e·W", kOverhead, matmuls(M * v * d)});
@@ -89,8 +98,7 @@ std::vector<FormulaLine> overhead_of(const ModelFormula& model, const RuleTerms&
   for (const ModelLayer& layer : model.layers) {
     if (layer.formula.kind == LayerKind::kEmbedding) {
       const bool projected = first_embedding && has_projection(model);
-      add_embedding(layer, projected && terms.error_space == ErrorSpace::kModel, terms.injection,
-                    lines);
+      add_embedding(layer, projected, terms, has_projection(model), lines);
       first_embedding = false;
     } else if (layer.formula.kind == LayerKind::kSoftmax) {
       add_last_layer(layer, terms.last_layer, lines);
@@ -110,6 +118,24 @@ std::string_view name_of(LearningRule rule) {
   static constexpr std::array<std::string_view, kLearningRules.size()> kNames = {"bp", "pepita",
                                                                                  "mempepita"};
   return kNames[static_cast<std::size_t>(rule)];
+}
+
+int last_layer_passes(int passes, LastLayer last_layer) {
+  switch (last_layer) {
+    case LastLayer::kDifference:
+      break;
+    case LastLayer::kModulatedError:
+      return std::min(passes, 2);
+    case LastLayer::kStandardError:
+      return 1;
+  }
+  return passes;
+}
+
+Feedback feedback_of(const RuleTerms& terms) {
+  return {.last_layer = terms.last_layer,
+          .injection = terms.injection,
+          .error_space = terms.error_space};
 }
 
 RulePasses passes_of(LearningRule rule) {

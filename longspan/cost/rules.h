@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "longspan/cost/model_formula.h"
+#include "longspan/models/feedback.h"
 
 namespace longspan {
 
@@ -28,25 +29,19 @@ struct RulePasses {
   int error_projection = 0;
 };
 RulePasses passes_of(LearningRule rule);
+// How many of the forward passes reach the last layer (D10): with the standard error the first one
+// alone, with the modulated error no second standard one.
+int last_layer_passes(int passes, LastLayer last_layer);
 
-// What PEPITA feeds the update of the last layer (D10).
-enum class LastLayer : std::uint8_t {
-  kDifference,      // a_L − a_L^err, as every other layer
-  kModulatedError,  // the error of the modulated pass
-  kStandardError,   // the error of the standard pass: the other passes end before the last layer
-};
-
-// Where PEPITA adds the output error, `executed` only.
-enum class ErrorInjection : std::uint8_t {
-  kInput,           // to the one-hot input, which becomes dense: so do embedding and its update
-  kAfterEmbedding,  // to the embedding, through a fixed v×d matrix; the update stays sparse
-};
-
+// The choices that the paper leaves open (D5, D10), and where the error is added.
 struct RuleTerms {
   LastLayer last_layer = LastLayer::kDifference;
   ErrorSpace error_space = ErrorSpace::kVocabulary;
   ErrorInjection injection = ErrorInjection::kInput;
 };
+
+// The same for the engine.
+Feedback feedback_of(const RuleTerms& terms);
 
 struct RuleFormula {
   LearningRule rule = LearningRule::kBackprop;
@@ -69,6 +64,7 @@ struct RuleFormula {
 //   e·W_emb in the modulated pass, eᵀ·(a − a_err) in the embedding's update  2·M·v·d MACCs
 //   a − a_err of every layer: 7·M·d + M·f FLOPs for an encoder block, M·d for the embedding
 //   the signal of the last layer: M·v, M or 0 FLOPs (D10)
+//   adding the decoder's error once it is known in the space of the model    M·d FLOPs
 RuleFormula rule_formula(const ModelFormula& model, LearningRule rule, const RuleTerms& terms = {});
 
 // From gradients to new parameters, which no rule counts (D8).

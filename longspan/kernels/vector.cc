@@ -34,6 +34,13 @@ void subtract_run(const float* a, const float* b, float* y, size_t n) {
                    HWY_ATTR { io.store(hn::Sub(io.load(a + i), io.load(b + i)), y + i); });
 }
 
+void difference_run(float alpha, const float* a, const float* b, float* y, size_t n) {
+  const V factor = hn::Set(D(), alpha);
+  for_lanes(n, [&](auto io, size_t i) HWY_ATTR {
+    io.store(hn::Mul(factor, hn::Sub(io.load(a + i), io.load(b + i))), y + i);
+  });
+}
+
 void axpy_run(float alpha, const float* x, float* y, size_t n) {
   const V factor = hn::Set(D(), alpha);
   for_lanes(n, [&](auto io, size_t i) HWY_ATTR {
@@ -90,6 +97,7 @@ namespace {
 
 HWY_EXPORT(add_run);
 HWY_EXPORT(subtract_run);
+HWY_EXPORT(difference_run);
 HWY_EXPORT(axpy_run);
 HWY_EXPORT(scale_run);
 HWY_EXPORT(sum_columns);
@@ -138,6 +146,17 @@ void subtract(ConstMatrix a, ConstMatrix b, Matrix y) {
                     (a.row_data(r) + c, b.row_data(r) + c, y.row_data(r) + c, n);
                   });
   Meter::flops(Kind::kAdd, y.size(), 12 * y.size());
+}
+
+void difference(float alpha, ConstMatrix a, ConstMatrix b, Matrix y) {
+  require_same("difference", a, b);
+  require_same("difference", a, y);
+  Meter::flops(Kind::kAdd, y.size(), 12 * y.size());
+  detail::in_runs(y.rows, y.cols, a.contiguous() && b.contiguous() && y.contiguous(),
+                  [&](std::size_t r, std::size_t c, std::size_t n) {
+                    HWY_DYNAMIC_DISPATCH(difference_run)
+                    (alpha, a.row_data(r) + c, b.row_data(r) + c, y.row_data(r) + c, n);
+                  });
 }
 
 void axpy(float alpha, ConstMatrix x, Matrix y) {

@@ -18,6 +18,8 @@ void copy(ConstMatrix x, Matrix y);
 void add(ConstMatrix a, ConstMatrix b, Matrix y);
 // y = a − b; y may be a or b.                                     kAdd, 1 per element
 void subtract(ConstMatrix a, ConstMatrix b, Matrix y);
+// y = α·(a − b); y may be a or b. α is folded in.               kAdd, 1 per element
+void difference(float alpha, ConstMatrix a, ConstMatrix b, Matrix y);
 // y += α·x.                                                       kAdd, 2 per element (1 if α = 1)
 void axpy(float alpha, ConstMatrix x, Matrix y);
 // y *= α.                                                         kAdd, 1 per element

@@ -57,12 +57,17 @@ struct Pass {
   RandomKey key = 0;
   // Set while a reversible stack computes a branch again on the way back.
   bool recomputing = false;
+  // The input carries an error: nothing of this pass is remembered.
+  bool modulated = false;
   // Decoding: the tokens of this pass follow those in the cache, which self-attention extends.
   KeyValueCache* cache = nullptr;
 
   std::size_t rows() const { return batch * length; }
   std::size_t memory_rows() const { return batch * memory_length; }
 };
+
+// Where the meter files what a rule that compares two passes does beyond them.
+inline constexpr std::string_view kOverheadMeter = "rule overhead";
 
 // What a branch keeps from forward to backward; each kind of branch uses its own fields.
 struct BranchSaved {
@@ -81,6 +86,15 @@ struct BranchSignals {
   std::span<float> mechanism;
   Matrix adapted_in;
   Matrix adapted_out;
+};
+
+// What comparing two passes takes, in bytes.
+struct ContrastFootprint {
+  std::size_t outputs = 0;            // save_outputs
+  std::size_t outputs_scratch = 0;    // of a forward into them
+  std::size_t modulated = 0;          // save_modulated
+  std::size_t modulated_scratch = 0;  // of a forward into it
+  std::size_t contrast_scratch = 0;   // signals included
 };
 
 class Branch {
@@ -105,6 +119,20 @@ class Branch {
                                  Matrix dx, Arena& arena) const = 0;
   virtual void accumulate(const Pass& pass, ConstMatrix x, const BranchSaved& saved, ConstMatrix dy,
                           const BranchSignals& signals) const = 0;
+
+  // Rules without a backward pass compare a standard and a modulated pass (forward_learning.h in
+  // models). Whether anything of the branch is trained:
+  virtual bool trained() const = 0;
+  // Memory for what its matrices give in the standard pass, and for what they give and receive in
+  // the modulated one; forward fills either.
+  virtual BranchSaved save_outputs(const Pass& pass, Arena& arena) const = 0;
+  virtual BranchSaved save_modulated(const Pass& pass, Arena& arena) const = 0;
+  // scale·(a − a_err) for every matrix but the last, in the memory of `standard`: what accumulate
+  // needs beside the difference of the branch's output.
+  virtual BranchSignals contrast(const Pass& pass, const BranchSaved& standard,
+                                 const BranchSaved& modulated, float scale, Arena& arena) const = 0;
+  virtual ContrastFootprint contrast_footprint(const Pass& pass) const = 0;
+  virtual Work contrast_cost(const Pass& pass) const = 0;
 };
 
 }  // namespace longspan

@@ -127,12 +127,20 @@ void Embedding::add_types(const TokenInput& input, Matrix x, Arena& arena) const
 
 void Embedding::forward(const Pass& pass, const TokenInput& input, Matrix x, Norm::Saved* saved,
                         Arena& arena) const {
-  const Meter::Scope scope(kMeter, Phase::kForward);
   if (saved != nullptr && norm_ != nullptr) *saved = norm_->save(pass.rows(), arena);
+  observe(pass, input, {x, {}}, nullptr, saved, arena);
+}
+
+void Embedding::observe(const Pass& pass, const TokenInput& input, const EmbeddingOutputs& outputs,
+                        const Perturbation* error, Norm::Saved* saved, Arena& arena) const {
+  const Meter::Scope scope(kMeter, Phase::kForward);
+  const Matrix x = outputs.x;
   gather_rows(table_->matrix(), input.tokens, x);
+  if (error != nullptr) perturb(pass, *error, x);
   if (config_.scaled) scale(std::sqrt(static_cast<float>(config_.d_model)), x);
   if (adds_positions()) add_positions(pass, input.first_position, x);
   if (types_ != nullptr) add_types(input, x, arena);
+  if (outputs.before_norm.data != nullptr) copy(x, outputs.before_norm);
   if (norm_ != nullptr) norm_->forward(x, x, saved == nullptr ? Norm::Saved{} : *saved);
   if (drops(pass)) dropout(drop(pass), x, x);
   if (config_.masked) mask(pass, x);
@@ -167,6 +175,10 @@ void Embedding::backward(const Pass& pass, const TokenInput& input, const Norm::
     const Meter::Scope scope(kMeter, Phase::kBackward);
     norm_->backward(saved, g, g, /*add=*/false);
   }
+  accumulate(pass, input, g);
+}
+
+void Embedding::accumulate(const Pass& pass, const TokenInput& input, Matrix g) const {
   const Meter::Scope scope(kMeter, Phase::kUpdate);
   if (positions_ != nullptr && !positions_->constant) {
     accumulate_positions(pass, input.first_position, g);

@@ -44,6 +44,25 @@ struct TokenInput {
   std::size_t first_position = 0;
 };
 
+// An error on its way into the embedding, added to the token vectors before anything else is:
+//   E[token_i] + δ_i,   δ = scale·error·through + shift
+struct Perturbation {
+  ConstMatrix error;    // [rows, k], or empty
+  ConstMatrix through;  // [k, d]; empty: the token table, as if `error` were added to the one-hots
+  float scale = 1.0F;
+  // [rows, d], or [batch, d] for whole sequences; or empty. With the token table it stands for
+  // scale·error·E, which is then known already.
+  ConstMatrix shift;
+
+  bool in_vocabulary() const { return error.cols > 0 && through.cols == 0; }
+};
+
+// What the embedding gives: x, and what its norm (if it has one) receives.
+struct EmbeddingOutputs {
+  Matrix x;
+  Matrix before_norm;
+};
+
 class Embedding {
  public:
   Embedding(Parameters& parameters, const std::string& name, const EmbeddingConfig& config);
@@ -60,6 +79,26 @@ class Embedding {
   // Spoils g = ∂L/∂x.
   void backward(const Pass& pass, const TokenInput& input, const Norm::Saved& saved,
                 Matrix g) const;
+
+  // Rules that compare two passes. Fills `outputs`, whose before_norm is used where has_norm();
+  // with `error` as the modulated pass.
+  void observe(const Pass& pass, const TokenInput& input, const EmbeddingOutputs& outputs,
+               const Perturbation* error, Norm::Saved* saved, Arena& arena) const;
+  // Table, positions, types and norm learn from scale·(a − a_err). The table's input is a one-hot
+  // row plus, in the vocabulary, the error: then its update is dense.
+  void learn(const Pass& pass, const TokenInput& input, const Perturbation& error,
+             const EmbeddingOutputs& standard, const EmbeddingOutputs& modulated,
+             const Norm::Saved& saved, float scale, Arena& arena) const;
+  bool has_norm() const { return norm_ != nullptr; }
+  Norm::Saved save_norm(const Pass& pass, Arena& arena) const {
+    return norm_->save(pass.rows(), arena);
+  }
+  std::size_t norm_bytes(const Pass& pass) const { return norm_->saved_bytes(pass.rows()); }
+  bool trained() const { return !frozen(); }
+  // Adding δ; the differences; the dense update.
+  Work perturb_cost(const Pass& pass, const Perturbation& error) const;
+  Work contrast_cost(const Pass& pass) const;
+  Work dense_cost(const Pass& pass, const Perturbation& error) const;
 
   Cost cost(const Pass& pass) const;
   void plan_forward(const Pass& pass, bool saves, ArenaPlan& plan) const;
@@ -80,6 +119,9 @@ class Embedding {
   std::size_t axial_columns() const {
     return (config_.max_length + config_.axial_rows - 1) / config_.axial_rows;
   }
+  void perturb(const Pass& pass, const Perturbation& error, Matrix x) const;
+  // Everything but the norm, from the signal to what the norm receives; spoils it.
+  void accumulate(const Pass& pass, const TokenInput& input, Matrix g) const;
   void add_types(const TokenInput& input, Matrix x, Arena& arena) const;
 
   EmbeddingConfig config_;

@@ -1,5 +1,7 @@
 #include "longspan/layers/feed_forward.h"
 
+#include "longspan/kernels/vector.h"
+
 namespace longspan {
 
 FeedForward::FeedForward(Parameters& parameters, const std::string& name,
@@ -30,7 +32,9 @@ void FeedForward::forward(const Pass& pass, ConstMatrix x, Matrix y, const Branc
   const Arena::Frame frame(arena);
   if (config_.gated) {
     const Matrix z = saved != nullptr ? saved->projected : arena.matrix(pass.rows(), hidden());
-    const Matrix h = saved != nullptr ? saved->combined : arena.matrix(pass.rows(), config_.d_ff);
+    const Matrix h = saved != nullptr && saved->combined.data != nullptr
+                         ? saved->combined
+                         : arena.matrix(pass.rows(), config_.d_ff);
     in_.forward(x, z);
     gated_forward(config_.activation, z.slice_cols(0, config_.d_ff),
                   z.slice_cols(config_.d_ff, config_.d_ff), h);
@@ -67,6 +71,44 @@ void FeedForward::accumulate(const Pass& /*pass*/, ConstMatrix x, const BranchSa
                              ConstMatrix dy, const BranchSignals& signals) const {
   out_.accumulate(saved.combined, dy);
   in_.accumulate(x, signals.projected);
+}
+
+BranchSaved FeedForward::save_outputs(const Pass& pass, Arena& arena) const {
+  BranchSaved saved;
+  if (config_.gated) {
+    saved.projected = arena.matrix(pass.rows(), hidden());
+  } else {
+    saved.combined = arena.matrix(pass.rows(), config_.d_ff);
+  }
+  return saved;
+}
+
+BranchSaved FeedForward::save_modulated(const Pass& pass, Arena& arena) const {
+  BranchSaved saved;
+  if (config_.gated) saved.projected = arena.matrix(pass.rows(), hidden());
+  saved.combined = arena.matrix(pass.rows(), config_.d_ff);
+  return saved;
+}
+
+BranchSignals FeedForward::contrast(const Pass& /*pass*/, const BranchSaved& standard,
+                                    const BranchSaved& modulated, float scale,
+                                    Arena& /*arena*/) const {
+  BranchSignals signals;
+  signals.projected = config_.gated ? standard.projected : standard.combined;
+  difference(scale, signals.projected, config_.gated ? modulated.projected : modulated.combined,
+             signals.projected);
+  return signals;
+}
+
+ContrastFootprint FeedForward::contrast_footprint(const Pass& pass) const {
+  const std::size_t h = Arena::bytes_for(pass.rows() * config_.d_ff);
+  if (!config_.gated) return {.outputs = h, .modulated = h};
+  const std::size_t z = Arena::bytes_for(pass.rows() * hidden());
+  return {.outputs = z, .outputs_scratch = h, .modulated = z + h};
+}
+
+Work FeedForward::contrast_cost(const Pass& pass) const {
+  return flops(Kind::kAdd, std::uint64_t{pass.rows()} * hidden());
 }
 
 Cost FeedForward::cost(const Pass& pass) const {

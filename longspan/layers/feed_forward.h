@@ -6,6 +6,9 @@
 //
 // Without gate: MACCs 2·M·d·f in each phase; FLOPs with biases M·f·(1 + forward of f) + M·d
 // forward, M·f·(backward of f) backward, M·f + M·d update.
+//
+// Rules that compare two passes take h − h_err for W₁, behind f as they do; with a gate, where h is
+// not the output of one matrix, z − z_err.
 #pragma once
 
 #include <string>
@@ -40,6 +43,14 @@ class FeedForward final : public Branch {
                          Arena& arena) const override;
   void accumulate(const Pass& pass, ConstMatrix x, const BranchSaved& saved, ConstMatrix dy,
                   const BranchSignals& signals) const override;
+
+  bool trained() const override { return !in_.weight().constant; }
+  BranchSaved save_outputs(const Pass& pass, Arena& arena) const override;
+  BranchSaved save_modulated(const Pass& pass, Arena& arena) const override;
+  BranchSignals contrast(const Pass& pass, const BranchSaved& standard,
+                         const BranchSaved& modulated, float scale, Arena& arena) const override;
+  ContrastFootprint contrast_footprint(const Pass& pass) const override;
+  Work contrast_cost(const Pass& pass) const override;
 
  private:
   std::size_t hidden() const { return config_.gated ? 2 * config_.d_ff : config_.d_ff; }

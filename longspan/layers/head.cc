@@ -83,35 +83,70 @@ std::uint64_t Head::pooled_elements(const Pass& pass) const {
 }
 
 Head::Saved Head::forward(const Pass& pass, ConstMatrix x, bool saves, Arena& arena) const {
+  Saved saved = transform(pass, x, saves, arena);
+  saved.logits = arena.matrix(rows(pass), config_.outputs);
+  score(saved, saved.logits);
+  return saved;
+}
+
+void Head::score(const Saved& saved, Matrix logits) const {
+  const Meter::Scope scope(kOutputMeter, Phase::kForward);
+  output_.forward(saved.last, logits);
+}
+
+Head::Saved Head::transform(const Pass& pass, ConstMatrix x, bool saves, Arena& arena) const {
   const std::size_t r = rows(pass);
   const std::size_t d = config_.d_model;
   Saved saved;
   saved.last = x;
-  {
-    const Meter::Scope scope(kTransformMeter, Phase::kForward);
-    if (config_.pool != Pool::kNone) {
-      const Matrix pooled = arena.matrix(r, d);
-      pool(pass, x, pooled);
-      saved.last = pooled;
-    }
-    saved.input = saved.last;
-    if (transform_) {
-      if (saves) saved.z = arena.matrix(r, d);
-      saved.h = arena.matrix(r, d);
-      transform_->forward(saved.last, config_.activation, saved.z, saved.h);
-      saved.last = saved.h;
-      if (norm_ != nullptr) {
-        if (saves) saved.norm = norm_->save(r, arena);
-        saved.transformed = arena.matrix(r, d);
-        norm_->forward(saved.h, saved.transformed, saved.norm);
-        saved.last = saved.transformed;
-      }
-    }
+  const Meter::Scope scope(kTransformMeter, Phase::kForward);
+  if (config_.pool != Pool::kNone) {
+    const Matrix pooled = arena.matrix(r, d);
+    pool(pass, x, pooled);
+    saved.last = pooled;
   }
-  saved.logits = arena.matrix(r, config_.outputs);
-  const Meter::Scope scope(kOutputMeter, Phase::kForward);
-  output_.forward(saved.last, saved.logits);
+  saved.input = saved.last;
+  if (!transform_) return saved;
+  if (saves) saved.z = arena.matrix(r, d);
+  saved.h = arena.matrix(r, d);
+  transform_->forward(saved.last, config_.activation, saved.z, saved.h);
+  saved.last = saved.h;
+  if (norm_ == nullptr) return saved;
+  if (saves) saved.norm = norm_->save(r, arena);
+  saved.transformed = arena.matrix(r, d);
+  norm_->forward(saved.h, saved.transformed, saved.norm);
+  saved.last = saved.transformed;
   return saved;
+}
+
+void Head::learn(const Saved& standard, const Saved& modulated, ConstMatrix signal,
+                 float scale) const {
+  {
+    const Meter::Scope scope(kOutputMeter, Phase::kUpdate);
+    output_.accumulate(modulated.last, signal);
+  }
+  const auto contrast = [&](Matrix a, ConstMatrix a_err) {
+    const Meter::Scope scope(kOverheadMeter, Phase::kUpdate);
+    difference(scale, a, a_err, a);
+    return a;
+  };
+  if (norm_ != nullptr && !norm_->frozen()) {
+    const Matrix g = contrast(standard.transformed, modulated.transformed);
+    const Meter::Scope scope(kTransformMeter, Phase::kUpdate);
+    norm_->accumulate(modulated.norm, g);
+  }
+  if (transform_ && !transform_->weight().constant) {
+    const Matrix g = contrast(standard.h, modulated.h);
+    const Meter::Scope scope(kTransformMeter, Phase::kUpdate);
+    transform_->accumulate(modulated.input, g);
+  }
+}
+
+Work Head::contrast_cost(const Pass& pass) const {
+  std::uint64_t outputs = 0;
+  if (norm_ != nullptr && !norm_->frozen()) ++outputs;
+  if (transform_ && !transform_->weight().constant) ++outputs;
+  return flops(Kind::kAdd, outputs * rows(pass) * config_.d_model);
 }
 
 void Head::backward(const Pass& pass, const Saved& saved, Matrix dx, Arena& arena) const {
@@ -168,11 +203,15 @@ Cost Head::transform_cost(const Pass& pass) const {
 }
 
 void Head::plan_forward(const Pass& pass, bool saves, ArenaPlan& plan) const {
+  plan_transform(pass, saves, plan);
+  plan.take(Arena::bytes_for(rows(pass) * config_.outputs));
+}
+
+void Head::plan_transform(const Pass& pass, bool saves, ArenaPlan& plan) const {
   const std::size_t block = Arena::bytes_for(rows(pass) * config_.d_model);
   if (config_.pool != Pool::kNone) plan.take(block);
   if (transform_) plan.take(saves ? 2 * block : block);
   if (norm_ != nullptr) plan.take((saves ? norm_->saved_bytes(rows(pass)) : 0) + block);
-  plan.take(Arena::bytes_for(rows(pass) * config_.outputs));
 }
 
 void Head::plan_backward(const Pass& pass, ArenaPlan& plan) const {

@@ -56,14 +56,22 @@ class Head {
   std::size_t rows(const Pass& pass) const {
     return config_.pool == Pool::kNone ? pass.rows() : pass.batch;
   }
-  // Everything it writes is taken from the arena, kept or not.
+  // Everything it writes is taken from the arena, kept or not. forward is transform, the matrix for
+  // the logits, and score.
   Saved forward(const Pass& pass, ConstMatrix x, bool saves, Arena& arena) const;
+  Saved transform(const Pass& pass, ConstMatrix x, bool saves, Arena& arena) const;
+  void score(const Saved& saved, Matrix logits) const;
+  // Rules that compare two passes: the output layer learns from `signal`, the transform and its
+  // norm from scale·(a − a_err), which takes the memory of `standard`.
+  void learn(const Saved& standard, const Saved& modulated, ConstMatrix signal, float scale) const;
+  Work contrast_cost(const Pass& pass) const;
   // dx from saved.logits, which holds ∂L/∂logits. Adds to the gradients of the parameters.
   void backward(const Pass& pass, const Saved& saved, Matrix dx, Arena& arena) const;
 
   Cost transform_cost(const Pass& pass) const;
   Cost output_cost(const Pass& pass) const;  // without the cross-entropy
   bool transforms() const { return config_.transform || config_.pool != Pool::kNone; }
+  void plan_transform(const Pass& pass, bool saves, ArenaPlan& plan) const;
   void plan_forward(const Pass& pass, bool saves, ArenaPlan& plan) const;
   void plan_backward(const Pass& pass, ArenaPlan& plan) const;
 

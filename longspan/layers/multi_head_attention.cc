@@ -204,6 +204,7 @@ void MultiHeadAttention::forward(const Pass& pass, ConstMatrix x, Matrix y,
   BranchSaved kept;
   if (saved != nullptr) {
     kept = *saved;
+    if (kept.combined.data == nullptr) kept.combined = arena.matrix(pass.rows(), config_.d_model);
   } else {
     const BranchSignals p = take_projections(pass, arena);
     kept.projected = p.projected;
@@ -212,7 +213,7 @@ void MultiHeadAttention::forward(const Pass& pass, ConstMatrix x, Matrix y,
     kept.adapted_in = take_adapted(pass, arena);
     kept.adapted_out = take_adapted(pass, arena);
   }
-  if (needs_.history && pass.history != nullptr) pass.history->record(x);
+  if (needs_.history && pass.history != nullptr && !pass.modulated) pass.history->record(x);
   project(pass, x, kept.projected, kept.memory_projected);
   if (in_adapter_) in_adapter_->forward(x, kept.adapted_in, kept.projected);
   attend(pass, x, kept, arena);

@@ -12,6 +12,10 @@
 // heads for h query heads K and V are g·d_head wide. A mechanism whose keys are its queries has no
 // W_K. A mechanism may own parameters: they are declared with the layer's, and what it reads of x
 // itself adds to dx. Low-rank adapters may stand beside W_QKV (W_Q of cross-attention) and W_O.
+//
+// Rules that compare two passes take the difference of each projection, before rotary positions. A
+// mechanism with parameters is one layer C = f_θ(Q, K, V) to them: θ learns from C − C_err and the
+// modulated Q, K and V, contracted with ∂f/∂θ as a matrix is with its input.
 #pragma once
 
 #include <functional>
@@ -64,6 +68,14 @@ class MultiHeadAttention final : public Branch {
   void accumulate(const Pass& pass, ConstMatrix x, const BranchSaved& saved, ConstMatrix dy,
                   const BranchSignals& signals) const override;
 
+  bool trained() const override { return !(in_.weight().constant && !in_adapter_); }
+  BranchSaved save_outputs(const Pass& pass, Arena& arena) const override;
+  BranchSaved save_modulated(const Pass& pass, Arena& arena) const override;
+  BranchSignals contrast(const Pass& pass, const BranchSaved& standard,
+                         const BranchSaved& modulated, float scale, Arena& arena) const override;
+  ContrastFootprint contrast_footprint(const Pass& pass) const override;
+  Work contrast_cost(const Pass& pass) const override;
+
   const Attention& mechanism() const { return *mechanism_; }
   Attention& mechanism() { return *mechanism_; }
   // Is shown what the mechanism is given, before every forward; empty: nobody.
@@ -94,6 +106,13 @@ class MultiHeadAttention final : public Branch {
   void attend(const Pass& pass, ConstMatrix x, const BranchSaved& kept, Arena& arena) const;
   // Puts the new keys and values behind those in the cache and attends to all of them.
   Tensors extend(KeyValueCache& cache, Tensors fresh) const;
+  // Whether the mechanism has parameters of its own that are trained.
+  bool mechanism_learns(const AttentionCost& mechanism) const {
+    return !in_adapter_ && mechanism.update.flops() > 0;
+  }
+  std::uint64_t rotated_elements(const Pass& pass) const {
+    return std::uint64_t{pass.rows()} * (config_.d_model + (shared_qk() ? 0 : kv_width()));
+  }
   bool decodes(const Pass& pass) const { return pass.cache != nullptr && !config_.cross; }
 
   MultiHeadAttentionConfig config_;

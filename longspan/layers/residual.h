@@ -27,6 +27,13 @@ struct ResidualSaved {
   Norm::Saved norm;
 };
 
+// What a rule that compares two passes keeps of the standard one.
+struct ResidualOutputs {
+  Matrix norm;  // norm(x), or y for post-norm; empty where the norm is not trained
+  BranchSaved branch;
+  Matrix branch_output;  // dropout(f); empty where the branch is not trained
+};
+
 class Residual {
  public:
   // `recomputed`: backward computes the sublayer a second time, because nothing of it was kept.
@@ -58,6 +65,20 @@ class Residual {
   void plan_add_to(const Pass& pass, ArenaPlan& plan) const;
   void plan_undo(const Pass& pass, ArenaPlan& plan) const;
 
+  // Two passes compared. y = the sublayer of x, or for reversible wiring y += f(norm(x)).
+  // The memory for the standard pass that writes y:
+  ResidualOutputs take_outputs(const Pass& pass, Matrix y, Arena& arena) const;
+  void observe(const Pass& pass, ConstMatrix x, Matrix y, const ResidualOutputs& outputs,
+               Arena& arena) const;
+  // The modulated pass; every parameter learns from scale·(a − a_err) and what its layer receives
+  // here. Spoils the outputs, y of the standard pass excepted.
+  void learn(const Pass& pass, ConstMatrix x, Matrix y, const ResidualOutputs& outputs, float scale,
+             Arena& arena) const;
+  std::size_t outputs_bytes(const Pass& pass) const;
+  void plan_observe(const Pass& pass, ArenaPlan& plan) const;
+  void plan_learn(const Pass& pass, ArenaPlan& plan) const;
+  Work contrast_cost(const Pass& pass) const;
+
  private:
   bool drops(const Pass& pass) const { return pass.training && dropout_ > 0.0F; }
   std::size_t row_bytes(const Pass& pass) const { return Arena::bytes_for(pass.rows() * d_model_); }
@@ -70,6 +91,11 @@ class Residual {
   void branch_backward(const Pass& pass, const ResidualSaved& saved, ConstMatrix dy, Matrix dx,
                        Arena& arena) const;
   void apply_dropout(const Pass& pass, ConstMatrix x, Matrix y, Phase phase) const;
+  bool post_norm() const { return wiring_ == Wiring::kPostNorm; }
+  // The sublayer's arithmetic: `normalized` holds norm(x) unless post-norm, s what the branch
+  // gives.
+  void combine(const Pass& pass, ConstMatrix x, Matrix y, const Norm::Saved& norm_saved,
+               Matrix normalized, Matrix s, const BranchSaved* branch_saved, Arena& arena) const;
   void norm_forward(ConstMatrix x, Matrix y, const Norm::Saved& saved, Phase phase) const;
   void norm_backward(const Norm::Saved& saved, ConstMatrix dy, Matrix dx, bool add) const;
 

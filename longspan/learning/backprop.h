@@ -7,12 +7,18 @@ namespace longspan {
 
 class Backprop final : public Rule {
  public:
-  std::string_view name() const override { return "bp"; }
-  CrossEntropy accumulate(Model& model, const Batch& batch, RandomKey key, float scale) override {
-    const CrossEntropy loss = model.forward(batch, key, scale);
-    model.backward(batch, scale);
+  explicit Backprop(Model& model) : model_(model) {}
+  void prepare(const Batch& shape) override { model_.prepare_training(shape); }
+  StepMemory memory(const Batch& shape) const override { return model_.training_memory(shape); }
+  CostTable cost(const Batch& batch) const override { return model_.cost(batch, true); }
+  CrossEntropy accumulate(const Batch& batch, RandomKey key, float scale) override {
+    const CrossEntropy loss = model_.forward(batch, key, scale);
+    model_.backward(batch, scale);
     return loss;
   }
+
+ private:
+  Model& model_;
 };
 
 }  // namespace longspan

@@ -5,28 +5,39 @@
 
 #include "longspan/base/config.h"
 #include "longspan/learning/backprop.h"
+#include "longspan/learning/pepita.h"
 
 namespace longspan {
 
 namespace {
 
+std::unique_ptr<Rule> make_backprop(Model& model, const FeedbackConfig& /*feedback*/,
+                                    RandomKey /*seed*/) {
+  return std::make_unique<Backprop>(model);
+}
+
 template <class R>
-std::unique_ptr<Rule> make() {
-  return std::make_unique<R>();
+std::unique_ptr<Rule> make(Model& model, const FeedbackConfig& feedback, RandomKey seed) {
+  return std::make_unique<R>(model, feedback_from(feedback), seed);
 }
 
 constexpr std::array kRules = {
-    RuleEntry{"bp", "backpropagation: the exact gradient", &make<Backprop>},
+    RuleEntry{"bp", "backpropagation: the exact gradient", &make_backprop},
+    RuleEntry{"pepita", "two forward passes, the second with the output error on its input",
+              &make<Pepita>},
+    RuleEntry{"mempepita", "pepita that keeps no activations: a third pass beside the second",
+              &make<Mempepita>},
 };
 
 }  // namespace
 
 std::span<const RuleEntry> rules() { return kRules; }
 
-std::unique_ptr<Rule> make_rule(std::string_view name) {
+std::unique_ptr<Rule> make_rule(std::string_view name, Model& model, const FeedbackConfig& feedback,
+                                RandomKey seed) {
   std::vector<std::string_view> known;
   for (const RuleEntry& rule : kRules) {
-    if (rule.name == name) return rule.make();
+    if (rule.name == name) return rule.make(model, feedback, seed);
     known.push_back(rule.name);
   }
   throw_unknown("rule", "learning rule", name, known);

@@ -6,6 +6,7 @@
 #include <span>
 #include <string_view>
 
+#include "longspan/learning/feedback_config.h"
 #include "longspan/models/model.h"
 
 namespace longspan {
@@ -13,19 +14,25 @@ namespace longspan {
 class Rule {
  public:
   virtual ~Rule() = default;
-  virtual std::string_view name() const = 0;
-  // Adds the gradients of scale·(sum of the batch's losses) to the model's; returns the loss before
-  // the step. `key` seeds the dropout of this batch.
-  virtual CrossEntropy accumulate(Model& model, const Batch& batch, RandomKey key, float scale) = 0;
+  // Checks and books a step of this shape (tokens may be empty) before there is any data.
+  virtual void prepare(const Batch& shape) = 0;
+  // What a step takes from the model's arena and what it executes, by the meter's names.
+  virtual StepMemory memory(const Batch& shape) const = 0;
+  virtual CostTable cost(const Batch& batch) const = 0;
+  // Adds the gradients of scale·(sum of the batch's losses), or what the rule has for them, to the
+  // model's; returns the loss before the step. `key` seeds the dropout of this batch.
+  virtual CrossEntropy accumulate(const Batch& batch, RandomKey key, float scale) = 0;
 };
 
 struct RuleEntry {
   std::string_view name;
   std::string_view summary;
-  std::unique_ptr<Rule> (*make)();
+  // The model must outlive the rule; `seed` draws what the rule needs for itself.
+  std::unique_ptr<Rule> (*make)(Model& model, const FeedbackConfig& feedback, RandomKey seed);
 };
 std::span<const RuleEntry> rules();
 // Throws Error with the nearest name when there is none.
-std::unique_ptr<Rule> make_rule(std::string_view name);
+std::unique_ptr<Rule> make_rule(std::string_view name, Model& model,
+                                const FeedbackConfig& feedback = {}, RandomKey seed = 1);
 
 }  // namespace longspan

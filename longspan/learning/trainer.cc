@@ -10,7 +10,7 @@ namespace longspan {
 Trainer::Trainer(Model& model, const TrainConfig& config)
     : model_(model),
       config_(config),
-      rule_(make_rule(config.rule)),
+      rule_(make_rule(config.rule, model, config.feedback, config.seed)),
       optimizer_(config.optimizer, model.parameters()) {
   check(config.schedule);
   require(config.clip >= 0.0F, "[train] the gradient's largest norm is {}; need 0 (none) or more",
@@ -33,7 +33,7 @@ StepReport Trainer::step(std::span<const Batch> micro_batches) {
   const RandomKey key = derive(derive(config_.seed, "dropout"), steps());
   double sum = 0.0;
   for (std::size_t i = 0; i < micro_batches.size(); ++i) {
-    sum += rule_->accumulate(model_, micro_batches[i], derive(key, i), scale).loss;
+    sum += rule_->accumulate(micro_batches[i], derive(key, i), scale).loss;
   }
   report.loss = sum / static_cast<double>(counted);
   report.learning_rate = learning_rate(config_.schedule, steps());

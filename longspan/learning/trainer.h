@@ -18,6 +18,7 @@ namespace longspan {
 
 struct TrainConfig {
   std::string rule = "bp";
+  FeedbackConfig feedback;  // of rules that have no backward pass
   OptimizerConfig optimizer;
   ScheduleConfig schedule;
   float clip = 1.0F;  // largest norm of the gradient; 0: none
@@ -27,6 +28,7 @@ struct TrainConfig {
   template <class See>
   void visit(See see) {
     see("rule", rule);
+    feedback.visit(see);
     optimizer.visit(see);
     schedule.visit(see);
     see("clip", clip);
@@ -55,6 +57,7 @@ class Trainer {
   std::uint64_t steps() const { return optimizer_.steps(); }
   void set_steps(std::uint64_t steps) { optimizer_.set_steps(steps); }
   Optimizer& optimizer() { return optimizer_; }
+  Rule& rule() { return *rule_; }
   const TrainConfig& config() const { return config_; }
 
  private:

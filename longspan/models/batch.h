@@ -13,6 +13,7 @@ struct Batch {
   std::size_t batch = 0;
   std::size_t length = 0;
   std::span<const std::int32_t> tokens;  // [batch·length]
+  std::span<const float> features;       // [batch·inputs], of a perceptron in place of tokens
   std::span<const std::int32_t>
       targets;  // [batch·length], or [batch] for a classifier; −1: ignored
   std::span<const std::int32_t> lengths;      // real tokens of each sequence; empty: all

@@ -29,7 +29,7 @@ void check_positive(std::string_view what, float value) {
 }  // namespace
 
 void check(const ModelConfig& c) {
-  check_choice("family", c.family, {"encoder", "decoder", "encoder-decoder"});
+  check_choice("family", c.family, {"encoder", "decoder", "encoder-decoder", "mlp"});
   check_choice("head", c.head, {"lm", "classifier", "tagger"});
   check_choice("norm", c.norm, {"layer", "rms"});
   check_choice("pool", c.pool, {"first", "mean"});
@@ -40,15 +40,22 @@ void check(const ModelConfig& c) {
   check_positive("max_length", c.max_length);
   if (c.family == "encoder-decoder") check_positive("decoder_layers", c.decoder_layers);
   if (c.head != "lm") check_positive("classes", c.classes);
-  require(c.head == "lm" || c.family == "encoder", "[model] a {} head on a {}; need an encoder",
-          c.head, c.family);
+  require(c.head == "lm" || c.family == "encoder" || c.family == "mlp",
+          "[model] a {} head on a {}; need an encoder", c.head, c.family);
+  if (c.family == "mlp") {
+    check_positive("inputs", c.inputs);
+    require(c.head == "classifier" && c.frozen_layers == 0 && c.lora_rank == 0,
+            "[model] a perceptron with a {} head, {} frozen layers and adapters of rank {}; need a "
+            "classifier that is trained as a whole",
+            c.head, c.frozen_layers, c.lora_rank);
+  }
   check_choice("streams", c.streams, {"mean", "concat"});
   require(
       c.streams == "mean" || (c.wiring == "reversible" && c.family != "encoder-decoder" &&
                               (!c.tied || c.head != "lm")),
       "[model] concatenated streams end twice as wide; need reversible wiring, one stack and an "
       "untied head");
-  require(c.d_model % c.heads == 0,
+  require(c.family == "mlp" || c.d_model % c.heads == 0,
           "[model] width {} does not divide into {} heads; need a multiple", c.d_model, c.heads);
   require(c.kv_heads == 0 || c.heads % c.kv_heads == 0,
           "[model] {} heads cannot share {} key-value heads; need a divisor", c.heads, c.kv_heads);

@@ -7,7 +7,7 @@
 namespace longspan {
 
 struct ModelConfig {
-  std::string family = "decoder";  // encoder, decoder, encoder-decoder
+  std::string family = "decoder";  // encoder, decoder, encoder-decoder, mlp
   std::string head = "lm";         // lm, classifier (of sequences), tagger (of tokens)
   std::size_t layers = 4;          // of the encoder, or of the only stack
   std::size_t decoder_layers = 0;  // encoder-decoder only
@@ -18,6 +18,7 @@ struct ModelConfig {
   std::size_t vocab = 256;
   std::size_t max_length = 64;
   std::size_t classes = 0;          // of a classifier or tagger
+  std::size_t inputs = 0;           // of a perceptron: features of an example
   std::string attention = "flash";  // a mechanism, or several "a|b" that the layers take in turn
   std::string decoder_attention;    // of an encoder-decoder's decoder; empty: as attention
   std::string cross_attention;      // likewise
@@ -73,6 +74,7 @@ struct ModelConfig {
     see("vocab", vocab);
     see("max_length", max_length);
     see("classes", classes);
+    see("inputs", inputs);
     see("attention", attention);
     see("decoder_attention", decoder_attention);
     see("cross_attention", cross_attention);

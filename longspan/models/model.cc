@@ -79,14 +79,24 @@ EmbeddingConfig embedding_config(const ModelConfig& c) {
 HeadConfig head_config(const ModelConfig& c) {
   return {.d_model = c.streams == "concat" ? 2 * c.d_model : c.d_model,
           .outputs = c.outputs(),
-          .pool = c.head == "classifier" ? pool_from(c.pool) : Pool::kNone,
+          .pool = c.head == "classifier" && c.family != "mlp" ? pool_from(c.pool) : Pool::kNone,
           .transform = c.head_transform,
           .activation = activation_from(c.head_activation),
           .transform_norm = c.head_norm,
           .norm_kind = norm_kind(c),
           .epsilon = c.norm_epsilon,
           .bias = c.head_bias,
-          .deviation = c.init_deviation};
+          .deviation = c.family == "mlp" ? std::sqrt(2.0F / static_cast<float>(c.d_model))
+                                         : c.init_deviation};
+}
+
+MlpConfig mlp_config(const ModelConfig& c) {
+  return {.inputs = c.inputs,
+          .hidden = c.d_model,
+          .layers = c.layers,
+          .activation = activation_from(c.activation),
+          .bias = c.bias,
+          .dropout = c.dropout};
 }
 
 }  // namespace
@@ -94,6 +104,11 @@ HeadConfig head_config(const ModelConfig& c) {
 Model::Model(const ModelConfig& config, ModelUse use)
     : config_(config), use_(use), parameters_(std::make_unique<Parameters>()) {
   check(config);
+  if (config.family == "mlp") {
+    mlp_.emplace(*parameters_, "mlp", mlp_config(config));
+    head_.emplace(*parameters_, "head", head_config(config), nullptr);
+    return;
+  }
   // Positions of which sines and cosines are stored.
   const std::size_t tabled = use == ModelUse::kRun ? config.max_length : 1;
   std::shared_ptr<const RotaryTable> rotary;
@@ -173,6 +188,7 @@ void Model::check_shape(const Batch& batch) const {
     }
   };
   check_lengths(batch.lengths, batch.length);
+  if (mlp_) return;
   const std::size_t layers = (decoder_ ? *decoder_ : *encoder_).self_attentions();
   require(batch.histories.empty() ||
               (batch.histories.size() == layers && batch.histories.front().batch() == batch.batch),
@@ -187,6 +203,9 @@ void Model::check_shape(const Batch& batch) const {
 
 void Model::check_batch(const Batch& batch, bool needs_targets) const {
   check_shape(batch);
+  require(!mlp_ || batch.features.size() == batch.batch * config_.inputs,
+          "[model] {} features; need {} of each of {} examples", batch.features.size(),
+          config_.inputs, batch.batch);
   if (has_encoder())
     encoder_embedding_->check(encoder_pass(batch, 0, false), encoder_tokens(batch));
   if (has_decoder())
@@ -243,7 +262,8 @@ Pass Model::decoder_pass(const Batch& batch, RandomKey key, bool training) const
 }
 
 Pass Model::output_pass(const Batch& batch) const {
-  return has_decoder() ? decoder_pass(batch, 0, false) : encoder_pass(batch, 0, false);
+  return has_encoder() && !has_decoder() ? encoder_pass(batch, 0, false)
+                                         : decoder_pass(batch, 0, false);
 }
 
 TokenInput Model::encoder_tokens(const Batch& batch) const {
@@ -298,6 +318,7 @@ CrossEntropy Model::forward(const Batch& batch, RandomKey key, float scale) {
     decoder_embedding_->forward(pass, decoder_tokens(batch), x, &tape_.decoder_embedding, arena_);
     x = decoder_->forward(pass, x, tape_.decoder, arena_);
   }
+  if (mlp_) x = mlp_->forward(decoder_pass(batch, key, true), features(batch), tape_.mlp, arena_);
   tape_.head = head_->forward(output_pass(batch), x, /*saves=*/true, arena_);
   tape_.ready = true;
   const Meter::Scope scope(kLossMeter, Phase::kForward);
@@ -316,6 +337,7 @@ void Model::backward(const Batch& batch, float scale) {
   const Arena::Frame frame(arena_);
   Matrix g = arena_.matrix(out.rows(), output_width());
   head_->backward(out, tape_.head, g, arena_);
+  if (mlp_) mlp_->backward(decoder_pass(batch, tape_.key, true), tape_.mlp, g);
   Matrix encoder_gradient = g;
   if (has_decoder()) {
     Pass pass = decoder_pass(batch, tape_.key, true);
@@ -355,6 +377,7 @@ StepMemory Model::training_memory(const Batch& shape) const {
     decoder_embedding_->plan_forward(decoder, true, plan);
     decoder_->plan_forward(decoder, plan);
   }
+  if (mlp_) mlp_->plan_forward(decoder, plan);
   plan.at({.phase = "forward", .layer = kLossMeter});
   head_->plan_forward(out, true, plan);
   memory.kept = plan.used();
@@ -391,6 +414,7 @@ Matrix Model::infer(const Batch& batch, std::span<KeyValueCache> caches) {
     decoder_embedding_->forward(pass, tokens, x, nullptr, arena_);
     x = decoder_->infer(pass, x, caches, arena_);
   }
+  if (mlp_) x = mlp_->infer(decoder_pass(batch, 0, false), features(batch), arena_);
   return x;
 }
 
@@ -410,6 +434,7 @@ std::size_t Model::planned_inference(const Batch& shape, KeyValueCache* cache) c
     decoder_->plan_infer(pass, plan);
   }
   Pass out = output_pass(shape);
+  if (mlp_) mlp_->plan_infer(out, plan);
   if (cache != nullptr) out.length = 1;
   head_->plan_forward(out, false, plan);
   return plan.peak();
@@ -513,6 +538,7 @@ ModelCost Model::cost_by_part(const Batch& batch, bool training) const {
     parts.decoder["embedding"] = decoder_embedding_->cost(pass);
     decoder_->add_cost(pass, parts.decoder);
   }
+  if (mlp_) parts.encoder[std::string(Mlp::kMeter)] = mlp_->cost(decoder_pass(batch, 0, training));
   CostTable& table = parts.head;
   const Pass out = output_pass(batch);
   if (head_->transforms()) table["head"] += head_->transform_cost(out);

@@ -1,8 +1,9 @@
 // A transformer: encoder-only, decoder-only or encoder–decoder, with a language-model or classifier
-// head.
+// head; or a multi-layer perceptron with a classifier head.
 //
 //   encoder           logits = head(stack(embed(tokens)))
 //   decoder           the same with causal self-attention
+//   mlp               logits = head(mlp(features))
 //   encoder–decoder   memory = encoder(embed(source)); logits = head(decoder(embed(tokens),
 //   memory))
 //
@@ -21,6 +22,7 @@
 #include "longspan/layers/head.h"
 #include "longspan/models/batch.h"
 #include "longspan/models/config.h"
+#include "longspan/models/mlp.h"
 #include "longspan/models/stack.h"
 
 namespace longspan {
@@ -107,11 +109,15 @@ class Model {
   void freeze();
   void check_shape(const Batch& batch) const;
   void check_batch(const Batch& batch, bool needs_targets) const;
-  bool has_encoder() const { return config_.family != "decoder"; }
+  friend class ForwardLearning;
+  bool has_encoder() const { return config_.family.starts_with("encoder"); }
+  bool has_decoder() const { return config_.family.ends_with("decoder"); }
   std::size_t output_width() const {
-    return (has_decoder() ? *decoder_ : *encoder_).output_width();
+    return mlp_ ? config_.d_model : (has_decoder() ? *decoder_ : *encoder_).output_width();
   }
-  bool has_decoder() const { return config_.family != "encoder"; }
+  ConstMatrix features(const Batch& batch) const {
+    return {batch.features.data(), batch.batch, config_.inputs};
+  }
   Pass encoder_pass(const Batch& batch, RandomKey key, bool training) const;
   Pass decoder_pass(const Batch& batch, RandomKey key, bool training) const;
   Pass output_pass(const Batch& batch) const;
@@ -131,6 +137,7 @@ class Model {
   std::optional<Stack> encoder_;
   std::optional<Embedding> decoder_embedding_;
   std::optional<Stack> decoder_;
+  std::optional<Mlp> mlp_;
   std::optional<Head> head_;
 
   Arena arena_;
@@ -140,6 +147,7 @@ class Model {
     Matrix memory;
     Norm::Saved decoder_embedding;
     Stack::Tape decoder;
+    Mlp::Tape mlp;
     Head::Saved head;
     RandomKey key = 0;
     std::size_t batch = 0;

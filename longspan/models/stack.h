@@ -72,6 +72,27 @@ class Stack {
   }
   // Training: x [rows, d], in the arena, may be changed (reversible). Returns the output.
   Matrix forward(const Pass& pass, Matrix x, Tape& tape, Arena& arena) const;
+  // Rules that compare two passes. What they keep of the standard one:
+  struct Outputs {
+    std::vector<ResidualOutputs> residuals;
+    Matrix final_norm;
+  };
+  // The standard pass beside the modulated one: x becomes its output.
+  struct Beside {
+    const Pass& pass;
+    Matrix x;
+  };
+  // The standard pass; returns its output and leaves x as it is.
+  Matrix observe(const Pass& pass, ConstMatrix x, Outputs& outputs, Arena& arena) const;
+  // The modulated pass, compared with what observe kept or with a standard pass that runs beside
+  // it, layer by layer; x is spoilt. Adds to the gradients; returns the modulated output.
+  Matrix learn(const Pass& pass, Matrix x, const Outputs& kept, float scale, Arena& arena) const;
+  Matrix learn_beside(const Pass& pass, Matrix x, Beside& standard, float scale,
+                      Arena& arena) const;
+  void plan_observe(const Pass& pass, ArenaPlan& plan) const;
+  void plan_learn(const Pass& pass, bool beside, ArenaPlan& plan) const;
+  Work contrast_cost(const Pass& pass) const;
+
   // Spoils g = ∂L/∂output and returns ∂L/∂x in its memory.
   Matrix backward(const Pass& pass, Tape& tape, Matrix g, Arena& arena) const;
   // Nothing kept; x is overwritten with the output or returned in other memory of the arena. With
@@ -121,6 +142,19 @@ class Stack {
   void backward_layers(const Pass& pass, Tape& tape, Matrix g, Arena& arena) const;
   Matrix backward_streams(const Pass& pass, Tape& tape, Matrix g, Arena& arena) const;
   void join_streams(ConstMatrix a, ConstMatrix b, Matrix y) const;
+  // The buffers of a pass that keeps nothing itself: reversible streams, or two that take turns.
+  struct Turns {
+    Matrix x;
+    Matrix other;
+  };
+  Turns start(const Pass& pass, Matrix x, Arena& arena) const;
+  ConstMatrix source(const Turns& t, std::size_t i) const;
+  Matrix target(const Turns& t, std::size_t i) const;
+  void turn(Turns& t) const;
+  Matrix join(const Pass& pass, const Turns& t, Arena& arena) const;
+  bool final_norm_learns() const { return final_norm_ != nullptr && !final_norm_->frozen(); }
+  void learn_final_norm(const Pass& pass, ConstMatrix standard, Matrix x, float scale,
+                        Arena& arena) const;
   Matrix finish(const Pass& pass, Matrix x, Norm::Saved* saved, Arena& arena) const;
 
   StackConfig config_;

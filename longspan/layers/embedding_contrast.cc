@@ -1,0 +1,81 @@
+// The embedding of a modulated pass, and what it learns from the difference to the standard one.
+#include "longspan/kernels/gemm.h"
+#include "longspan/kernels/vector.h"
+#include "longspan/layers/embedding.h"
+
+namespace longspan {
+
+namespace {
+
+constexpr std::string_view kMeter = "embedding";
+
+// One row of the shift for a whole sequence.
+bool of_sequences(const Pass& pass, const Perturbation& error) {
+  return error.shift.rows != pass.rows();
+}
+
+}  // namespace
+
+void Embedding::perturb(const Pass& pass, const Perturbation& error, Matrix x) const {
+  const Meter::Scope scope(kOverheadMeter, Phase::kUpdate);
+  if (error.shift.cols == 0) {
+    const ConstMatrix through = error.in_vocabulary() ? table_->matrix() : error.through;
+    gemm(error.error, through, x, {.accumulate = true, .alpha = error.scale});
+    return;
+  }
+  if (!of_sequences(pass, error)) {
+    add(x, error.shift, x);
+    return;
+  }
+  for (std::size_t b = 0; b < pass.batch; ++b) {
+    for (std::size_t i = 0; i < pass.length; ++i) {
+      const Matrix row = x.slice_rows(b * pass.length + i, 1);
+      add(row, error.shift.slice_rows(b, 1), row);
+    }
+  }
+}
+
+Work Embedding::perturb_cost(const Pass& pass, const Perturbation& error) const {
+  const std::uint64_t elements = std::uint64_t{pass.rows()} * config_.d_model;
+  if (error.shift.cols > 0) return flops(Kind::kAdd, elements);
+  return maccs(elements * error.error.cols);
+}
+
+void Embedding::learn(const Pass& pass, const TokenInput& input, const Perturbation& error,
+                      const EmbeddingOutputs& standard, const EmbeddingOutputs& modulated,
+                      const Norm::Saved& saved, float scale, Arena& arena) const {
+  if (frozen()) return;
+  const Arena::Frame frame(arena);
+  const Matrix g = arena.matrix(pass.rows(), config_.d_model);
+  const auto contrast = [&](ConstMatrix a, ConstMatrix a_err) {
+    const Meter::Scope scope(kOverheadMeter, Phase::kUpdate);
+    difference(scale, a, a_err, g);
+    if (config_.masked) mask(pass, g);
+  };
+  contrast(standard.x, modulated.x);
+  if (norm_ != nullptr) {
+    {
+      const Meter::Scope scope(kMeter, Phase::kUpdate);
+      norm_->accumulate(saved, g);
+    }
+    contrast(standard.before_norm, modulated.before_norm);
+  }
+  accumulate(pass, input, g);
+  if (!error.in_vocabulary() || table_->constant) return;
+  const Meter::Scope scope(kOverheadMeter, Phase::kUpdate);
+  gemm(error.error, g, table_->gradient_matrix(),
+       {.transpose_a = true, .accumulate = true, .alpha = error.scale});
+}
+
+Work Embedding::contrast_cost(const Pass& pass) const {
+  if (frozen()) return {};
+  return flops(Kind::kAdd,
+               (norm_ != nullptr ? 2 : 1) * std::uint64_t{pass.rows()} * config_.d_model);
+}
+
+Work Embedding::dense_cost(const Pass& pass, const Perturbation& error) const {
+  if (!error.in_vocabulary() || table_->constant) return {};
+  return maccs(std::uint64_t{pass.rows()} * config_.d_model * error.error.cols);
+}
+
+}  // namespace longspan

@@ -1,0 +1,94 @@
+// What rules that compare a standard and a modulated pass need of multi-head attention.
+#include "longspan/kernels/vector.h"
+#include "longspan/layers/multi_head_attention.h"
+
+namespace longspan {
+
+BranchSaved MultiHeadAttention::save_outputs(const Pass& pass, Arena& arena) const {
+  const BranchSignals p = take_projections(pass, arena);
+  BranchSaved saved;
+  saved.projected = p.projected;
+  saved.memory_projected = p.memory_projected;
+  saved.adapted_in = take_adapted(pass, arena);
+  saved.adapted_out = take_adapted(pass, arena);
+  if (mechanism_learns(mechanism_cost(pass))) {
+    saved.combined = arena.matrix(pass.rows(), config_.d_model);
+  }
+  return saved;
+}
+
+BranchSaved MultiHeadAttention::save_modulated(const Pass& pass, Arena& arena) const {
+  BranchSaved saved = save_outputs(pass, arena);
+  const AttentionCost mechanism = mechanism_cost(pass);
+  if (mechanism_learns(mechanism)) {
+    saved.mechanism = arena.take(mechanism.saved);
+  } else {
+    saved.combined = arena.matrix(pass.rows(), config_.d_model);
+  }
+  return saved;
+}
+
+BranchSignals MultiHeadAttention::contrast(const Pass& pass, const BranchSaved& standard,
+                                           const BranchSaved& modulated, float scale,
+                                           Arena& arena) const {
+  const auto contrasted = [&](Matrix a, ConstMatrix a_err) {
+    if (a.data != nullptr && a.size() > 0) difference(scale, a, a_err, a);
+    return a;
+  };
+  BranchSignals signals;
+  signals.projected = contrasted(standard.projected, modulated.projected);
+  signals.memory_projected = contrasted(standard.memory_projected, modulated.memory_projected);
+  signals.adapted_in = contrasted(standard.adapted_in, modulated.adapted_in);
+  signals.adapted_out = contrasted(standard.adapted_out, modulated.adapted_out);
+  rotate(split(pass, signals.projected, signals.memory_projected), 0, true);
+  const AttentionCost mechanism = mechanism_cost(pass);
+  if (!mechanism_learns(mechanism)) return signals;
+
+  const Matrix dcombined = contrasted(standard.combined, modulated.combined);
+  signals.mechanism = arena.take(mechanism.signals);
+  const Arena::Frame frame(arena);
+  const BranchSignals spare = take_projections(pass, arena);
+  const Tensors to = split(pass, spare.projected, spare.memory_projected);
+  AttentionGradients gradients{.q = to.q, .k = to.k, .v = to.v};
+  if (needs_.input) gradients.x = arena.matrix(pass.rows(), config_.d_model);
+  const Tensors t = split(pass, modulated.projected, modulated.memory_projected);
+  mechanism_->backward(inputs(pass, t, {}),
+                       Heads::from_columns(modulated.combined, pass.batch, config_.heads),
+                       Heads::from_columns(dcombined, pass.batch, config_.heads),
+                       modulated.mechanism, gradients, signals.mechanism, arena);
+  return signals;
+}
+
+ContrastFootprint MultiHeadAttention::contrast_footprint(const Pass& pass) const {
+  const AttentionCost mechanism = mechanism_cost(pass);
+  const std::size_t row = Arena::bytes_for(pass.rows() * config_.d_model);
+  const std::size_t projections = projection_bytes(pass);
+  const std::size_t given = projections + 2 * Arena::bytes_for(pass.rows() * config_.lora_rank);
+  ContrastFootprint f{.outputs = given,
+                      .outputs_scratch = row + mechanism.forward_scratch,
+                      .modulated = given + row,
+                      .modulated_scratch = mechanism.forward_scratch};
+  if (!mechanism_learns(mechanism)) return f;
+  f.outputs += row;
+  f.outputs_scratch -= row;
+  f.modulated += Arena::bytes_for(mechanism.saved);
+  f.contrast_scratch = Arena::bytes_for(mechanism.signals) + projections +
+                       (needs_.input ? row : 0) + mechanism.backward_scratch;
+  return f;
+}
+
+Work MultiHeadAttention::contrast_cost(const Pass& pass) const {
+  const std::uint64_t rows = pass.rows();
+  std::uint64_t elements = rows * (projected_width() + 2 * config_.lora_rank);
+  if (config_.cross) elements += std::uint64_t{pass.memory_rows()} * 2 * kv_width();
+  Work work;
+  const AttentionCost mechanism = mechanism_cost(pass);
+  if (mechanism_learns(mechanism)) {
+    elements += rows * config_.d_model;
+    work += mechanism.backward;
+  }
+  if (config_.rotary != nullptr) work += RotaryTable::work(rotated_elements(pass));
+  return work + flops(Kind::kAdd, elements);
+}
+
+}  // namespace longspan

@@ -1,0 +1,146 @@
+// A standard and a modulated pass through a stack, and what its layers learn from them.
+#include <utility>
+
+#include "longspan/kernels/vector.h"
+#include "longspan/models/stack.h"
+
+namespace longspan {
+
+namespace {
+constexpr std::string_view kFinalMeter = "final norm";
+}
+
+Stack::Turns Stack::start(const Pass& pass, Matrix x, Arena& arena) const {
+  const Turns t{x, arena.matrix(pass.rows(), width())};
+  if (reversible()) copy(t.x, t.other);
+  return t;
+}
+
+ConstMatrix Stack::source(const Turns& t, std::size_t i) const {
+  return reversible() && i % 2 == 0 ? t.other : t.x;
+}
+
+Matrix Stack::target(const Turns& t, std::size_t i) const {
+  return reversible() && i % 2 == 0 ? t.x : t.other;
+}
+
+void Stack::turn(Turns& t) const {
+  if (!reversible()) std::swap(t.x, t.other);
+}
+
+Matrix Stack::join(const Pass& pass, const Turns& t, Arena& arena) const {
+  if (!reversible()) return t.x;
+  const Matrix y = config_.concatenates ? take_output(pass, arena) : t.x;
+  join_streams(t.x, t.other, y);
+  return y;
+}
+
+Matrix Stack::observe(const Pass& pass, ConstMatrix x, Outputs& outputs, Arena& arena) const {
+  outputs.residuals.resize(residuals_.size());
+  Turns t;
+  if (reversible()) {
+    const Matrix stream = arena.matrix(pass.rows(), width());
+    copy(x, stream);
+    t = start(pass, stream, arena);
+  }
+  for (std::size_t i = 0; i < residuals_.size(); ++i) {
+    // Post-norm outputs are kept; elsewhere two buffers take turns, neither of them the caller's.
+    if (!reversible() && (post_norm() || i < 2)) t.other = arena.matrix(pass.rows(), width());
+    outputs.residuals[i] = residuals_[i].take_outputs(pass_of(pass, i), target(t, i), arena);
+    residuals_[i].observe(pass_of(pass, i), !reversible() && i == 0 ? x : source(t, i),
+                          target(t, i), outputs.residuals[i], arena);
+    turn(t);
+  }
+  outputs.final_norm = finish(pass, join(pass, t, arena), nullptr, arena);
+  return outputs.final_norm;
+}
+
+void Stack::plan_observe(const Pass& pass, ArenaPlan& plan) const {
+  if (reversible()) plan.take(2 * row_bytes(pass));
+  for (std::size_t i = 0; i < residuals_.size(); ++i) {
+    plan.at(moment("standard pass", i));
+    if (!reversible() && (post_norm() || i < 2)) plan.take(row_bytes(pass));
+    plan.take(residuals_[i].outputs_bytes(pass));
+    residuals_[i].plan_observe(pass, plan);
+  }
+  if (config_.concatenates) plan.take(output_bytes(pass));
+}
+
+void Stack::learn_final_norm(const Pass& pass, ConstMatrix standard, Matrix x, float scale,
+                             Arena& arena) const {
+  if (final_norm_ == nullptr) return;
+  const Arena::Frame frame(arena);
+  Norm::Saved saved;
+  if (final_norm_learns()) saved = final_norm_->save(pass.rows(), arena);
+  {
+    const Meter::Scope scope(kFinalMeter, Phase::kForward);
+    final_norm_->forward(x, x, saved);
+  }
+  if (!final_norm_learns()) return;
+  const Matrix signal = take_output(pass, arena);
+  {
+    const Meter::Scope scope(kOverheadMeter, Phase::kUpdate);
+    difference(scale, standard, x, signal);
+  }
+  const Meter::Scope scope(kFinalMeter, Phase::kUpdate);
+  final_norm_->accumulate(saved, signal);
+}
+
+Matrix Stack::learn(const Pass& pass, Matrix x, const Outputs& kept, float scale,
+                    Arena& arena) const {
+  Turns t = start(pass, x, arena);
+  for (std::size_t i = 0; i < residuals_.size(); ++i) {
+    residuals_[i].learn(pass_of(pass, i), source(t, i), target(t, i), kept.residuals[i], scale,
+                        arena);
+    turn(t);
+  }
+  const Matrix y = join(pass, t, arena);
+  learn_final_norm(pass, kept.final_norm, y, scale, arena);
+  return y;
+}
+
+Matrix Stack::learn_beside(const Pass& pass, Matrix x, Beside& standard, float scale,
+                           Arena& arena) const {
+  Turns t = start(pass, x, arena);
+  Turns s = start(pass, standard.x, arena);
+  for (std::size_t i = 0; i < residuals_.size(); ++i) {
+    const Arena::Frame frame(arena);
+    const Pass own = pass_of(standard.pass, i);
+    const ResidualOutputs outputs = residuals_[i].take_outputs(own, target(s, i), arena);
+    residuals_[i].observe(own, source(s, i), target(s, i), outputs, arena);
+    residuals_[i].learn(pass_of(pass, i), source(t, i), target(t, i), outputs, scale, arena);
+    turn(s);
+    turn(t);
+  }
+  const Matrix y = join(pass, t, arena);
+  standard.x = finish(pass, join(pass, s, arena), nullptr, arena);
+  learn_final_norm(pass, standard.x, y, scale, arena);
+  return y;
+}
+
+void Stack::plan_learn(const Pass& pass, bool beside, ArenaPlan& plan) const {
+  plan.take((beside ? 2 : 1) * row_bytes(pass));
+  for (std::size_t i = 0; i < residuals_.size(); ++i) {
+    const ArenaPlan::Frame frame(plan);
+    plan.at(moment("modulated pass", i));
+    if (beside) {
+      plan.take(residuals_[i].outputs_bytes(pass));
+      residuals_[i].plan_observe(pass, plan);
+    }
+    residuals_[i].plan_learn(pass, plan);
+  }
+  plan.at({.phase = "modulated pass", .layer = kFinalMeter});
+  if (config_.concatenates) plan.take((beside ? 2 : 1) * output_bytes(pass));
+  if (final_norm_learns()) plan.touch(final_norm_->saved_bytes(pass.rows()) + output_bytes(pass));
+}
+
+Work Stack::contrast_cost(const Pass& pass) const {
+  Work work;
+  for (const Residual& r : residuals_) work += r.contrast_cost(pass);
+  if (final_norm_learns()) {
+    work += flops(Kind::kAdd, std::uint64_t{pass.rows()} * output_width());
+  }
+  return work;
+}
+
+}  // namespace longspan

@@ -1,0 +1,328 @@
+// PEPITA and MEMPEPITA: what they count and take is what was predicted, and they agree bit for bit.
+#include "longspan/learning/pepita.h"
+
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "longspan/attention/registry.h"
+#include "longspan/base/parallel.h"
+#include "longspan/learning/trainer.h"
+#include "longspan/testing/reference_cases.h"
+
+namespace longspan {
+namespace {
+
+using testing::BatchData;
+using testing::BatchShape;
+using testing::ModelCase;
+
+constexpr std::array kForwardRules = {"pepita", "mempepita"};
+
+// Every choice, combined so that each value of one meets several of the others.
+std::vector<FeedbackConfig> feedbacks() {
+  return {{},
+          {.last_layer = "difference", .error_space = "model", .scale = 0.3F},
+          {.last_layer = "standard", .injection = "embedding"},
+          {.last_layer = "difference", .injection = "embedding", .error_space = "model"},
+          {.last_layer = "standard", .error_space = "model", .scale = 1.0F}};
+}
+
+void expect_same(const Work& counted, const Work& predicted, const std::string& where) {
+  EXPECT_EQ(counted.maccs, predicted.maccs) << where;
+  for (std::size_t k = 0; k < kKinds; ++k) {
+    EXPECT_EQ(counted.other[k], predicted.other[k])
+        << where << ' ' << name_of(static_cast<Kind>(k));
+  }
+}
+
+// One step's gradients, with everything that is predicted of it checked.
+std::vector<float> checked_gradients(const ModelConfig& config, const Batch& batch,
+                                     const char* name, const FeedbackConfig& feedback) {
+  SCOPED_TRACE(fmt::format("{}: {} {} {}", name, feedback.last_layer, feedback.injection,
+                           feedback.error_space));
+  Model model(config);
+  model.allocate(1);
+  const std::unique_ptr<Rule> rule = make_rule(name, model, feedback, 5);
+  Meter meter;
+  {
+    const Meter::Use use(meter);
+    rule->accumulate(batch, 7, 0.25F);
+  }
+  EXPECT_EQ(model.arena().peak(), rule->memory(batch).peak);
+  EXPECT_EQ(model.arena().capacity(), rule->memory(batch).peak);
+  std::set<std::string> counted;
+  for (const auto& [key, work] : meter.entries()) {
+    if (work.flops() > 0) counted.insert(key.first);
+  }
+  std::set<std::string> predicted;
+  for (const auto& [layer, cost] : rule->cost(batch)) {
+    if ((cost.forward + cost.update).flops() > 0) predicted.insert(layer);
+    expect_same(meter.at(layer, Phase::kForward), cost.forward, layer + " forward");
+    expect_same(meter.at(layer, Phase::kUpdate), cost.update, layer + " update");
+  }
+  EXPECT_EQ(counted, predicted);
+  EXPECT_EQ(meter.total(Phase::kBackward), Work{});
+  const auto gradients = model.parameters().gradients();
+  return {gradients.begin(), gradients.end()};
+}
+
+void check_everything(const ModelConfig& config, const Batch& batch) {
+  for (const FeedbackConfig& feedback : feedbacks()) {
+    const auto kept = checked_gradients(config, batch, "pepita", feedback);
+    const auto computed = checked_gradients(config, batch, "mempepita", feedback);
+    EXPECT_EQ(kept, computed) << feedback.last_layer;
+    EXPECT_TRUE(std::ranges::any_of(kept, [](float g) { return g != 0.0F; }));
+  }
+}
+
+class ForwardModel : public ::testing::TestWithParam<ModelCase> {};
+
+TEST_P(ForwardModel, CountsAndTakesWhatWasPredictedAndBothRulesAgree) {
+  const BatchData data(GetParam().config, GetParam().shape, 3);
+  check_everything(GetParam().config, data.view());
+}
+
+// Shared masks: the passes differ by the error alone, and without one nothing hidden learns.
+TEST_P(ForwardModel, WithoutFeedbackOnlyTheLastLayerLearns) {
+  const BatchData data(GetParam().config, GetParam().shape, 3);
+  for (const char* name : kForwardRules) {
+    for (const char* last : {"modulated", "difference", "standard"}) {
+      Model model(GetParam().config);
+      model.allocate(1);
+      const FeedbackConfig feedback{.last_layer = last, .scale = 0.0F};
+      make_rule(name, model, feedback)->accumulate(data.view(), 7, 0.25F);
+      const bool tied = model.config().tied && model.config().head == "lm";
+      for (const Parameter& p : model.parameters().all()) {
+        const bool output =
+            p.name.starts_with("head.output") || (tied && p.name.ends_with(".tokens"));
+        if (p.constant || (output && std::string_view(last) != "difference")) continue;
+        EXPECT_TRUE(std::ranges::all_of(p.gradient, [](float g) { return g == 0.0F; }))
+            << name << ' ' << last << ' ' << p.name;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, ForwardModel, ::testing::ValuesIn(testing::model_cases()),
+                         [](const auto& instance) { return instance.param.name; });
+INSTANTIATE_TEST_SUITE_P(Frozen, ForwardModel, ::testing::ValuesIn(testing::frozen_cases()),
+                         [](const auto& instance) { return instance.param.name; });
+
+class ForwardMechanism : public ::testing::TestWithParam<Mechanism> {};
+
+TEST_P(ForwardMechanism, IsRightInEveryFamilyAndWiring) {
+  const Abilities able = GetParam().make("")->abilities();
+  const Needs needs = GetParam().make("")->needs();
+  for (const std::string family : {"encoder", "decoder", "encoder-decoder"}) {
+    if (family == "decoder" && !able.causal) continue;
+    for (const std::string wiring : {"post", "pre", "reversible"}) {
+      ModelConfig c;
+      c.family = family;
+      c.wiring = wiring;
+      c.layers = 2;
+      c.decoder_layers = family == "encoder-decoder" ? 1 : 0;
+      c.d_model = 24;
+      c.heads = 3;
+      c.vocab = 19;
+      c.max_length = 150;
+      c.attention = GetParam().name;
+      c.dropout = able.dropout ? 0.1F : 0.0F;
+      const bool one_sequence = needs.shared_qk || needs.input || needs.history || !able.cross;
+      if (!able.causal) c.decoder_attention = "flash";
+      if (one_sequence) c.cross_attention = "flash";
+      const BatchShape shape{.batch = 2,
+                             .length = 67,
+                             .source_length = family == "encoder-decoder" ? std::size_t{35} : 0,
+                             .padded = able.key_lengths};
+      SCOPED_TRACE(family + " " + wiring);
+      const BatchData data(c, shape, 3);
+      const FeedbackConfig feedback{.error_space = wiring == "pre" ? "model" : "vocabulary"};
+      const auto kept = checked_gradients(c, data.view(), "pepita", feedback);
+      EXPECT_EQ(kept, checked_gradients(c, data.view(), "mempepita", feedback));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Registry, ForwardMechanism,
+                         ::testing::ValuesIn(mechanisms().begin(), mechanisms().end()),
+                         [](const auto& instance) {
+                           std::string name(instance.param.name);
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
+
+// A mechanism's own parameters learn too.
+TEST(ForwardMechanism, OwnParametersLearn) {
+  for (const char* attention : {"linformer:k=8", "linformer:k=200", "memory-compressed", "memory",
+                                "longformer", "deberta", "transformer-xl"}) {
+    ModelConfig c;
+    c.family = "encoder";
+    c.layers = 2;
+    c.d_model = 24;
+    c.heads = 3;
+    c.vocab = 19;
+    c.max_length = 70;
+    c.attention = attention;
+    Model model(c);
+    model.allocate(1);
+    const BatchData data(c, {.batch = 2, .length = 67}, 3);
+    make_rule("pepita", model)->accumulate(data.view(), 7, 0.25F);
+    for (const Parameter& p : model.parameters().all()) {
+      if (p.constant) continue;
+      EXPECT_TRUE(std::ranges::any_of(p.gradient, [](float g) { return g != 0.0F; }))
+          << attention << ' ' << p.name;
+    }
+  }
+}
+
+struct Points {
+  std::vector<float> features;
+  std::vector<std::int32_t> targets;
+  Points(std::size_t count, std::size_t inputs, std::size_t classes, RandomKey key)
+      : features(count * inputs), targets(count) {
+    for (std::size_t i = 0; i < features.size(); ++i) features[i] = random_normal(key, i);
+    for (std::size_t i = 0; i < count; ++i) {
+      targets[i] = static_cast<std::int32_t>(random_below(derive(key, 1), i, classes));
+    }
+  }
+  Batch view() const {
+    return {.batch = targets.size(), .length = 1, .features = features, .targets = targets};
+  }
+};
+
+ModelConfig perceptron(std::size_t layers) {
+  ModelConfig c;
+  c.family = "mlp";
+  c.head = "classifier";
+  c.inputs = 11;
+  c.d_model = 17;
+  c.layers = layers;
+  c.classes = 5;
+  c.activation = "relu";
+  return c;
+}
+
+TEST(ForwardPerceptron, CountsAndTakesWhatWasPredictedAndBothRulesAgree) {
+  const Points points(7, 11, 5, 3);
+  for (const std::size_t layers : {1, 2, 3, 4}) {
+    ModelConfig c = perceptron(layers);
+    c.dropout = layers == 2 ? 0.2F : 0.0F;
+    c.bias = layers != 3;
+    check_everything(c, points.view());
+  }
+}
+
+// The weights after several steps with momentum and Adam, micro-batches and clipping.
+std::vector<float> trained(ModelConfig config, const char* rule, const char* optimizer,
+                           int threads) {
+  const int usual = thread_count();
+  set_thread_count(threads);
+  Model model(config);
+  model.allocate(3);
+  TrainConfig t;
+  t.rule = rule;
+  t.optimizer.kind = optimizer;
+  t.schedule = {.kind = "constant", .peak = 1e-2F, .floor = 0.0F, .warmup = 0, .total = 10};
+  Trainer trainer(model, t);
+  const bool both = config.family == "encoder-decoder";
+  for (std::uint64_t step = 0; step < 4; ++step) {
+    const BatchShape shape{.batch = 3, .length = 33, .source_length = both ? std::size_t{40} : 0};
+    const BatchData a(config, shape, 2 * step);
+    const BatchData b(config, shape, 2 * step + 1);
+    const std::vector<Batch> batches = {a.view(), b.view()};
+    EXPECT_TRUE(trainer.step(batches).finite);
+  }
+  set_thread_count(usual);
+  const auto values = model.parameters().values();
+  return {values.begin(), values.end()};
+}
+
+TEST(Mempepita, WeightsEqualPepitasBitForBitAfterSteps) {
+  for (const std::string family : {"encoder", "decoder", "encoder-decoder"}) {
+    for (const std::string attention :
+         {"flash", "full", "performer", "linear", "bigbird", "reformer"}) {
+      const auto mechanism = make_attention(attention);
+      if (family == "decoder" && !mechanism->abilities().causal) continue;
+      ModelConfig c;
+      c.family = family;
+      c.layers = 2;
+      c.decoder_layers = family == "encoder-decoder" ? 2 : 0;
+      c.d_model = 24;
+      c.heads = 2;
+      c.vocab = 17;
+      c.max_length = 64;
+      c.attention = attention;
+      if (!mechanism->abilities().causal) c.decoder_attention = "flash";
+      if (!mechanism->abilities().cross || mechanism->needs().shared_qk)
+        c.cross_attention = "flash";
+      c.dropout = mechanism->abilities().dropout ? 0.1F : 0.0F;
+      SCOPED_TRACE(family + " " + attention);
+      const char* optimizer = attention == "full"     ? "adam"
+                              : attention == "linear" ? "sgd"
+                                                      : "momentum";
+      const std::vector<float> once = trained(c, "pepita", optimizer, 1);
+      EXPECT_EQ(once, trained(c, "mempepita", optimizer, 1));
+      EXPECT_EQ(once, trained(c, "pepita", optimizer, 3)) << "threads";
+      EXPECT_NE(once, trained(c, "bp", optimizer, 1));
+    }
+  }
+}
+
+std::size_t arena_of(const char* rule, std::size_t layers, const ModelConfig& config) {
+  ModelConfig c = config;
+  c.layers = layers;
+  if (c.family == "encoder-decoder") c.decoder_layers = layers;
+  Model model(c);
+  model.allocate(1);
+  const std::unique_ptr<Rule> learning = make_rule(rule, model);
+  if (c.family == "mlp") {
+    learning->accumulate(Points(7, 11, 5, 3).view(), 1, 1.0F);
+  } else {
+    const BatchData data(c, {.batch = 2, .length = 33, .source_length = 20}, 1);
+    learning->accumulate(data.view(), 1, 1.0F);
+  }
+  return model.arena().peak();
+}
+
+TEST(Mempepita, MemoryDoesNotGrowWithDepth) {
+  std::vector<ModelConfig> configs = {perceptron(1)};
+  for (const char* family : {"encoder", "decoder", "encoder-decoder"}) {
+    for (const char* wiring : {"pre", "post", "reversible"}) {
+      ModelConfig c;
+      c.family = family;
+      c.wiring = wiring;
+      c.d_model = 24;
+      c.heads = 2;
+      c.vocab = 17;
+      c.dropout = 0.1F;
+      configs.push_back(c);
+    }
+  }
+  for (const ModelConfig& c : configs) {
+    const std::size_t two = arena_of("mempepita", 2, c);
+    EXPECT_EQ(two, arena_of("mempepita", 8, c)) << c.family << ' ' << c.wiring;
+    EXPECT_EQ(two, arena_of("mempepita", 32, c)) << c.family << ' ' << c.wiring;
+    EXPECT_GT(arena_of("pepita", 8, c), arena_of("pepita", 2, c)) << c.family << ' ' << c.wiring;
+  }
+}
+
+// MEMPEPITA/PEPITA = 4/3 in the products of weights, passes and update together.
+TEST(Mempepita, TakesAThirdMoreProductsOfWeights) {
+  ModelConfig c;
+  c.layers = 3;
+  c.attention = "full";
+  const Model model(c);
+  const Batch shape{.batch = 2, .length = 64};
+  const auto products = [&](Recall recall) {
+    const CostTable table = ForwardLearning::cost(model, recall, {}, shape);
+    return table.at("ffn").forward.maccs + table.at("ffn").update.maccs;
+  };
+  EXPECT_EQ(3 * products(Recall::kCompute), 4 * products(Recall::kKeep));
+}
+
+}  // namespace
+}  // namespace longspan
