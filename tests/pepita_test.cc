@@ -109,6 +109,9 @@ TEST_P(ForwardModel, WithoutFeedbackOnlyTheLastLayerLearns) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, ForwardModel, ::testing::ValuesIn(testing::model_cases()),
                          [](const auto& instance) { return instance.param.name; });
+INSTANTIATE_TEST_SUITE_P(Perceptrons, ForwardModel,
+                         ::testing::ValuesIn(testing::perceptron_cases()),
+                         [](const auto& instance) { return instance.param.name; });
 INSTANTIATE_TEST_SUITE_P(Frozen, ForwardModel, ::testing::ValuesIn(testing::frozen_cases()),
                          [](const auto& instance) { return instance.param.name; });
 
@@ -179,43 +182,6 @@ TEST(ForwardMechanism, OwnParametersLearn) {
   }
 }
 
-struct Points {
-  std::vector<float> features;
-  std::vector<std::int32_t> targets;
-  Points(std::size_t count, std::size_t inputs, std::size_t classes, RandomKey key)
-      : features(count * inputs), targets(count) {
-    for (std::size_t i = 0; i < features.size(); ++i) features[i] = random_normal(key, i);
-    for (std::size_t i = 0; i < count; ++i) {
-      targets[i] = static_cast<std::int32_t>(random_below(derive(key, 1), i, classes));
-    }
-  }
-  Batch view() const {
-    return {.batch = targets.size(), .length = 1, .features = features, .targets = targets};
-  }
-};
-
-ModelConfig perceptron(std::size_t layers) {
-  ModelConfig c;
-  c.family = "mlp";
-  c.head = "classifier";
-  c.inputs = 11;
-  c.d_model = 17;
-  c.layers = layers;
-  c.classes = 5;
-  c.activation = "relu";
-  return c;
-}
-
-TEST(ForwardPerceptron, CountsAndTakesWhatWasPredictedAndBothRulesAgree) {
-  const Points points(7, 11, 5, 3);
-  for (const std::size_t layers : {1, 2, 3, 4}) {
-    ModelConfig c = perceptron(layers);
-    c.dropout = layers == 2 ? 0.2F : 0.0F;
-    c.bias = layers != 3;
-    check_everything(c, points.view());
-  }
-}
-
 // The weights after several steps with momentum and Adam, micro-batches and clipping.
 std::vector<float> trained(ModelConfig config, const char* rule, const char* optimizer,
                            int threads) {
@@ -279,17 +245,14 @@ std::size_t arena_of(const char* rule, std::size_t layers, const ModelConfig& co
   Model model(c);
   model.allocate(1);
   const std::unique_ptr<Rule> learning = make_rule(rule, model);
-  if (c.family == "mlp") {
-    learning->accumulate(Points(7, 11, 5, 3).view(), 1, 1.0F);
-  } else {
-    const BatchData data(c, {.batch = 2, .length = 33, .source_length = 20}, 1);
-    learning->accumulate(data.view(), 1, 1.0F);
-  }
+  const BatchData data(
+      c, {.batch = 2, .length = c.family == "mlp" ? std::size_t{1} : 33, .source_length = 20}, 1);
+  learning->accumulate(data.view(), 1, 1.0F);
   return model.arena().peak();
 }
 
 TEST(Mempepita, MemoryDoesNotGrowWithDepth) {
-  std::vector<ModelConfig> configs = {perceptron(1)};
+  std::vector<ModelConfig> configs = {testing::perceptron_cases().front().config};
   for (const char* family : {"encoder", "decoder", "encoder-decoder"}) {
     for (const char* wiring : {"pre", "post", "reversible"}) {
       ModelConfig c;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "command.h"
+#include "image_runs.h"
 #include "longspan/base/config.h"
 #include "longspan/base/error.h"
 #include "run_directory.h"
@@ -34,11 +35,29 @@ void check_memory(Model& model) {
           model.config().positions);
 }
 
+void eval_images(const EvalOptions& o, LoadedRun& run, const Common& common) {
+  const ImageCorpus corpus(o.data.empty() ? run.config.data.data : o.data);
+  const std::size_t batch = o.batch == 0 ? run.config.data.batch : o.batch;
+  const ImageQuality q = evaluate_images(*run.model, corpus.test(), batch, run.config.data.patch);
+  if (common.json) {
+    const nlohmann::json result = {{"checkpoint", o.directory}, {"step", run.step},
+                                   {"images", q.images},        {"loss", q.loss},
+                                   {"accuracy", q.accuracy},    {"majority", corpus.majority()}};
+    fmt::print("{}\n", result.dump(2));
+    return;
+  }
+  fmt::print("{} test images, step {}\n", q.images, run.step);
+  fmt::print("  loss      {:.4f}\n", q.loss);
+  fmt::print("  accuracy  {:.2f} % (the most common class: {:.2f} %)\n", 100.0 * q.accuracy,
+             100.0 * corpus.majority());
+}
+
 void run_eval(const EvalOptions& o, const Common& common) {
   if (o.split != "validation" && o.split != "all") {
     throw_unknown("eval", "split", o.split, {"validation", "all"});
   }
   LoadedRun run = load_run(o.directory);
+  if (run.config.data.task == "images") return eval_images(o, run, common);
   const std::string data = o.data.empty() ? run.config.data.data : o.data;
   const std::size_t length = o.length == 0 ? run.config.data.length : o.length;
   const std::size_t batch = o.batch == 0 ? run.config.data.batch : o.batch;

@@ -16,20 +16,24 @@ namespace longspan::cli {
 
 // How the batches of a run are drawn.
 struct DataConfig {
+  std::string task = "text";
   std::string data;      // path, as the user gave it
   std::string checksum;  // of the file, so that a changed one is noticed on resuming
   std::size_t length = 64;
   std::size_t batch = 12;
   std::size_t accumulate = 1;  // batches per update
+  std::size_t patch = 4;       // of images: side of a transformer's patches
 
   bool operator==(const DataConfig&) const = default;
   template <class See>
   void visit(See see) {
+    see("task", task);
     see("data", data);
     see("checksum", checksum);
     see("length", length);
     see("batch", batch);
     see("accumulate", accumulate);
+    see("patch", patch);
   }
 };
 

@@ -101,6 +101,9 @@ TEST_P(MeteredModel, InferenceCountsForwardOnly) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, MeteredModel, ::testing::ValuesIn(testing::model_cases()),
                          [](const auto& instance) { return instance.param.name; });
+INSTANTIATE_TEST_SUITE_P(Perceptrons, MeteredModel,
+                         ::testing::ValuesIn(testing::perceptron_cases()),
+                         [](const auto& instance) { return instance.param.name; });
 INSTANTIATE_TEST_SUITE_P(Frozen, MeteredModel, ::testing::ValuesIn(testing::frozen_cases()),
                          [](const auto& instance) { return instance.param.name; });
 

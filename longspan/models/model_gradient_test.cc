@@ -83,6 +83,9 @@ TEST_P(ModelGradient, EveryParameterMatchesTheComplexStep) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, ModelGradient, ::testing::ValuesIn(testing::model_cases()),
                          [](const auto& instance) { return instance.param.name; });
+INSTANTIATE_TEST_SUITE_P(Perceptrons, ModelGradient,
+                         ::testing::ValuesIn(testing::perceptron_cases()),
+                         [](const auto& instance) { return instance.param.name; });
 
 // A field with the same value in all cases would be a field that nothing here tests.
 TEST(ModelCases, GiveEveryFieldTwoValues) {
@@ -90,6 +93,7 @@ TEST(ModelCases, GiveEveryFieldTwoValues) {
   std::vector<ModelCase> all = testing::model_cases();
   // Those learn in part; their gradients are compared in learning/frozen_test.cc.
   std::ranges::copy(testing::frozen_cases(), std::back_inserter(all));
+  std::ranges::copy(testing::perceptron_cases(), std::back_inserter(all));
   for (ModelCase& c : all) {
     c.config.visit([&](std::string_view name, auto& field) {
       values[std::string(name)].insert(fmt::format("{}", field));

@@ -66,6 +66,9 @@ TEST_P(PlannedModel, ShapeAloneIsEnough) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, PlannedModel, ::testing::ValuesIn(testing::model_cases()),
                          [](const auto& instance) { return instance.param.name; });
+INSTANTIATE_TEST_SUITE_P(Perceptrons, PlannedModel,
+                         ::testing::ValuesIn(testing::perceptron_cases()),
+                         [](const auto& instance) { return instance.param.name; });
 INSTANTIATE_TEST_SUITE_P(Frozen, PlannedModel, ::testing::ValuesIn(testing::frozen_cases()),
                          [](const auto& instance) { return instance.param.name; });
 

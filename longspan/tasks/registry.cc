@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::array kTasks{
     Task{"text", "next-token prediction on a text file, by bytes or characters"},
+    Task{"images", "the class of a grey image: MNIST, or what has its format"},
 };
 
 }  // namespace

@@ -13,7 +13,7 @@ TEST(Tasks, AreFoundByName) {
     EXPECT_FALSE(task.summary.empty());
   }
   EXPECT_EQ(testing::message_of([] { find_task("txt"); }),
-            "[task] unknown task 'txt'; did you mean 'text'? Known: text");
+            "[task] unknown task 'txt'; did you mean 'text'? Known: text, images");
 }
 
 }  // namespace

@@ -263,6 +263,28 @@ std::vector<ModelCase> frozen_cases() {
           {"adapted_translator", checkpointed(adapted(translator("post"))), wide}};
 }
 
+std::vector<ModelCase> perceptron_cases() {
+  ModelConfig c = small("mlp");
+  c.head = "classifier";
+  c.classes = 5;
+  c.inputs = 11;
+  c.max_length = 1;
+  c.d_model = 17;
+  c.activation = "relu";
+  ModelConfig plain = c;
+  plain.layers = 1;
+  plain.bias = false;
+  ModelConfig dropped = c;
+  dropped.layers = 3;
+  dropped.activation = "gelu";
+  dropped.dropout = 0.2F;
+  dropped.head_bias = true;
+  const BatchShape points{.batch = 7, .length = 1};
+  return {{"perceptron", c, points},
+          {"perceptron_plain", plain, points},
+          {"perceptron_dropout", dropped, points}};
+}
+
 std::vector<ModelCase> model_cases() {
   std::vector<ModelCase> all = decoder_cases();
   for (const auto& more : {encoder_cases(), translator_cases()}) {
@@ -275,6 +297,10 @@ BatchData::BatchData(const ModelConfig& config, const BatchShape& shape, std::ui
     : shape_(shape) {
   const std::size_t rows = shape.batch * shape.length;
   tokens = draw(rows, config.vocab, derive(seed, "tokens"));
+  features.resize(shape.batch * config.inputs);
+  for (std::size_t i = 0; i < features.size(); ++i) {
+    features[i] = random_normal(derive(seed, "features"), i);
+  }
   if (shape.padded) lengths = some_lengths(shape.batch, shape.length);
   if (shape.typed) types = draw(rows, config.token_types, derive(seed, "types"));
   if (config.family == "encoder-decoder") {
@@ -300,6 +326,7 @@ Batch BatchData::view() const {
   return {.batch = shape_.batch,
           .length = shape_.length,
           .tokens = tokens,
+          .features = features,
           .targets = targets,
           .lengths = lengths,
           .token_types = types,

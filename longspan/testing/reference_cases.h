@@ -28,6 +28,8 @@ struct ModelCase {
 inline void PrintTo(const ModelCase& c, std::ostream* out) { *out << c.name; }
 
 std::vector<ModelCase> model_cases();
+// Perceptrons, which have features instead of tokens.
+std::vector<ModelCase> perceptron_cases();
 // Models of which a part is frozen; what is trained beside them the reference does not know.
 std::vector<ModelCase> frozen_cases();
 
@@ -38,6 +40,7 @@ class BatchData {
   Batch view() const;
 
   std::vector<std::int32_t> tokens;
+  std::vector<float> features;
   std::vector<std::int32_t> targets;
   std::vector<std::int32_t> lengths;
   std::vector<std::int32_t> types;

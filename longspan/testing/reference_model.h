@@ -25,6 +25,7 @@ class ReferenceModel {
     const bool both = c_.family == "encoder-decoder";
     Tensor<S> x;
     Tensor<S> memory;
+    if (c_.family == "mlp") return head(perceptron());
     if (c_.family != "decoder") {
       const Side side =
           both ? Side{"encoder", batch_.source_length, batch_.source_lengths,
@@ -53,6 +54,17 @@ class ReferenceModel {
     RandomKey key;
     std::size_t layers;
   };
+
+  Tensor<S> perceptron() const {
+    Tensor<S> x(batch_.batch, c_.inputs);
+    for (std::size_t i = 0; i < x.data.size(); ++i) x.data[i] = batch_.features[i];
+    for (std::size_t layer = 0; layer < c_.layers; ++layer) {
+      x = linear(w_, "mlp." + std::to_string(layer), x);
+      for (S& value : x.data) value = activation(c_.activation, value);
+      x = drop(Dropout{rate_, derive(derive(key_, "decoder"), layer)}, x);
+    }
+    return x;
+  }
 
   Tensor<S> norm_of(const std::string& name, const Tensor<S>& x) const {
     return norm(w_, name, c_.norm, static_cast<double>(c_.norm_epsilon), x);
@@ -210,7 +222,7 @@ class ReferenceModel {
   }
 
   Tensor<S> head(Tensor<S> x) const {
-    if (c_.head == "classifier") x = pooled(x);
+    if (c_.head == "classifier" && c_.family != "mlp") x = pooled(x);
     if (c_.head_transform) {
       x = linear(w_, "head.transform", x);
       for (S& value : x.data) value = activation(c_.head_activation, value);
