@@ -31,7 +31,7 @@ RunConfig TrainingRun::fresh(const RunConfig& given) const {
           "[train] {} already holds a checkpoint; use --resume to go on with it, --out for another "
           "place, or --overwrite",
           options_.out);
-  require(!given.data.data.empty(), "[train] no data; need --data");
+  require(!given.data.data.empty(), "[train] no data; need --data FILE, or a directory of images");
   RunConfig config = given;
   require(config.data.length > 0 && config.data.batch > 0 && config.data.accumulate > 0,
           "[train] length {}, batch {}, accumulate {}; need at least 1 of each", config.data.length,
