@@ -151,12 +151,12 @@ void subtract(ConstMatrix a, ConstMatrix b, Matrix y) {
 void difference(float alpha, ConstMatrix a, ConstMatrix b, Matrix y) {
   require_same("difference", a, b);
   require_same("difference", a, y);
-  Meter::flops(Kind::kAdd, y.size(), 12 * y.size());
   detail::in_runs(y.rows, y.cols, a.contiguous() && b.contiguous() && y.contiguous(),
                   [&](std::size_t r, std::size_t c, std::size_t n) {
                     HWY_DYNAMIC_DISPATCH(difference_run)
                     (alpha, a.row_data(r) + c, b.row_data(r) + c, y.row_data(r) + c, n);
                   });
+  Meter::flops(Kind::kAdd, y.size(), 12 * y.size());
 }
 
 void axpy(float alpha, ConstMatrix x, Matrix y) {
