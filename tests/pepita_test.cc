@@ -10,6 +10,7 @@
 
 #include "longspan/attention/registry.h"
 #include "longspan/base/parallel.h"
+#include "longspan/cost/memory_use.h"
 #include "longspan/learning/trainer.h"
 #include "longspan/testing/reference_cases.h"
 
@@ -270,6 +271,34 @@ TEST(Mempepita, MemoryDoesNotGrowWithDepth) {
     EXPECT_EQ(two, arena_of("mempepita", 8, c)) << c.family << ' ' << c.wiring;
     EXPECT_EQ(two, arena_of("mempepita", 32, c)) << c.family << ' ' << c.wiring;
     EXPECT_GT(arena_of("pepita", 8, c), arena_of("pepita", 2, c)) << c.family << ' ' << c.wiring;
+  }
+}
+
+// What `cost` says of a model is what the rules take, at any depth.
+TEST(Cost, PredictsTheMemoryOfEveryRule) {
+  Integer mempepita = 0;
+  for (const std::size_t layers : {2, 8, 32}) {
+    Workload w;
+    w.model.layers = layers;
+    w.model.d_model = 24;
+    w.model.heads = 2;
+    w.model.vocab = 17;
+    w.batch = 2;
+    w.length = 33;
+    Model model(w.model);
+    model.allocate(1);
+    const BatchData data(w.model, {.batch = 2, .length = 33}, 1);
+    const ParameterCounts parameters = count_parameters(w, model);
+    const RuleTerms terms{.last_layer = LastLayer::kModulatedError};
+    for (const LearningRule rule : kLearningRules) {
+      const MemoryUse use = memory_use(w, model, parameters, element_type("fp32"),
+                                       optimizer_cost("sgd"), rule, terms);
+      make_rule(name_of(rule), model)->accumulate(data.view(), 1, 1.0F);
+      EXPECT_EQ(use.peak, static_cast<Integer>(model.arena().peak())) << name_of(rule);
+      if (rule != LearningRule::kMempepita) continue;
+      if (mempepita > 0) EXPECT_EQ(use.peak, mempepita) << layers;
+      mempepita = use.peak;
+    }
   }
 }
 

@@ -81,6 +81,10 @@ CostReport make_report(const CostOptions& o, const Workload& workload, const Mod
                   paper_counts(workload, CostView::kCorrected, terms),
                   executed_counts(workload, model, terms)};
   report.memory = memory_use(workload, model, report.parameters, element_type(o.dtype), optimizer);
+  for (const LearningRule rule : kLearningRules) {
+    report.rule_memory.push_back(memory_use(workload, model, report.parameters,
+                                            element_type(o.dtype), optimizer, rule, terms));
+  }
   report.optimizer = optimizer_step(optimizer, report.parameters);
   if (const std::optional<Calibration> machine = cached_calibration()) {
     report.time = predict_step(*machine, model, workload.shape(), {.kind = o.optimizer});

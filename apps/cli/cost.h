@@ -79,7 +79,8 @@ struct CostReport {
   ParameterCounts parameters;
   std::vector<ViewCounts> views;  // as kCostViews
   MemoryUse memory;
-  CountValue optimizer;  // one step of it
+  std::vector<MemoryUse> rule_memory;  // as kLearningRules
+  CountValue optimizer;                // one step of it
   // On this machine, a training step by backpropagation; nothing where it is not calibrated.
   std::optional<TimePrediction> time;
   std::string device;

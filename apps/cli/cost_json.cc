@@ -92,12 +92,13 @@ void write_view(const CostReport& report, const ViewCounts& view, JsonWriter& to
   to.close();
 }
 
-void write_memory(const MemoryUse& use, JsonWriter& to) {
-  to.key("memory");
+void write_memory(std::string_view key, const MemoryUse& use, JsonWriter& to) {
+  to.key(key);
   to.open('{');
   to.field("parameters", use.parameters);
   to.field("gradients", use.gradients);
   to.field("optimizer", use.optimizer);
+  if (use.feedback > 0) to.field("feedback", use.feedback);
   to.field("activations", use.activations);
   to.field("workspace", use.workspace);
   to.field("peak", use.peak);
@@ -155,7 +156,13 @@ void write_report(const CostReport& report, JsonWriter& to) {
   to.open('{');
   for (const CostView view : report.shown_views) write_view(report, report.view(view), to);
   to.close();
-  write_memory(report.memory, to);
+  write_memory("memory", report.memory, to);
+  to.key("memory_by_rule");
+  to.open('{');
+  for (const LearningRule rule : report.shown_rules) {
+    write_memory(name_of(rule), report.rule_memory[static_cast<std::size_t>(rule)], to);
+  }
+  to.close();
   to.key("time");
   if (report.time) {
     to.open('{');

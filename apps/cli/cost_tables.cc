@@ -182,6 +182,13 @@ void print_memory(const CostReport& report) {
     line("keys and values", *use.cache,
          fmt::format("of {} × {} tokens", report.workload.batch, report.workload.length));
   }
+  fmt::print("\n  {:<22} {:>11} {:>11} {:>11} {:>11}\n", "by learning rule", "kept", "arena", "F",
+             "all");
+  for (const LearningRule rule : report.shown_rules) {
+    const MemoryUse& own = report.rule_memory[static_cast<std::size_t>(rule)];
+    fmt::print("  {:<22} {:>11} {:>11} {:>11} {:>11}\n", name_of(rule), bytes(own.activations),
+               bytes(own.peak), bytes(own.feedback), bytes(own.total()));
+  }
 }
 
 void print_time(const CostReport& report) {

@@ -1,6 +1,7 @@
 #include "longspan/cost/memory_use.h"
 
 #include "longspan/base/config.h"
+#include "longspan/models/forward_learning.h"
 
 namespace longspan {
 namespace {
@@ -21,6 +22,13 @@ constexpr std::array<Optimizing, 4> kOptimizers = {
 std::string text_of(const ArenaPlan::Moment& at) {
   if (!at.block) return fmt::format("{}: {}", at.phase, at.layer);
   return fmt::format("{} of block {}: {}", at.phase, *at.block + 1, at.layer);
+}
+
+StepMemory step_memory(const Model& model, const Batch& shape, LearningRule rule,
+                       const Feedback& feedback) {
+  if (rule == LearningRule::kBackprop) return model.training_memory(shape);
+  const Recall recall = rule == LearningRule::kPepita ? Recall::kKeep : Recall::kCompute;
+  return ForwardLearning::memory(model, recall, feedback, shape);
 }
 
 }  // namespace
@@ -51,12 +59,17 @@ CountValue optimizer_step(const OptimizerCost& optimizer, const ParameterCounts&
 
 MemoryUse memory_use(const Workload& workload, const Model& model,
                      const ParameterCounts& parameters, const ElementType& element,
-                     const OptimizerCost& optimizer) {
+                     const OptimizerCost& optimizer, LearningRule rule, const RuleTerms& terms) {
   const auto scaled = [&](std::size_t bytes) {
     return static_cast<Integer>(bytes) * element.bytes / static_cast<Integer>(sizeof(float));
   };
-  const StepMemory step = model.training_memory(workload.shape());
+  const StepMemory step = step_memory(model, workload.shape(), rule, feedback_of(terms));
   MemoryUse use;
+  if (rule != LearningRule::kBackprop) {
+    use.feedback =
+        static_cast<Integer>(ForwardLearning::projection_floats(model, feedback_of(terms))) *
+        element.bytes;
+  }
   use.parameters = (parameters.total + parameters.drawn) * element.bytes;
   use.gradients = parameters.trained * element.bytes;
   use.optimizer = use.gradients * optimizer.blocks;

@@ -28,8 +28,9 @@ struct MemoryUse {
   Integer parameters = 0;
   Integer gradients = 0;
   Integer optimizer = 0;
-  // The arena of a training step: what is kept when forward has ended, what comes on top, and its
-  // high-water mark, which is their sum.
+  Integer feedback = 0;  // F of rules that send the error back through one
+  // The arena of a training step: what is kept when forward (the standard pass) has ended, what
+  // comes on top, and its high-water mark, which is their sum.
   Integer activations = 0;
   Integer workspace = 0;
   Integer peak = 0;
@@ -40,10 +41,11 @@ struct MemoryUse {
   // Decoders: keys and values, or the mechanism's state, of `length` tokens of the whole batch.
   std::optional<Integer> cache;
 
-  Integer total() const { return parameters + gradients + optimizer + peak; }
+  Integer total() const { return parameters + gradients + optimizer + feedback + peak; }
 };
 MemoryUse memory_use(const Workload& workload, const Model& model,
                      const ParameterCounts& parameters, const ElementType& element,
-                     const OptimizerCost& optimizer);
+                     const OptimizerCost& optimizer, LearningRule rule = LearningRule::kBackprop,
+                     const RuleTerms& terms = {});
 
 }  // namespace longspan

@@ -44,7 +44,8 @@ CountValue model_work(const Workload& w, const Model& model, bool training) {
 Need need_of(const Workload& w, const SolveTerms& terms, bool counts_work) {
   const Model model(w.model, ModelUse::kCount);
   const MemoryUse use =
-      memory_use(w, model, count_parameters(w, model), terms.element, terms.optimizer);
+      memory_use(w, model, count_parameters(w, model), terms.element, terms.optimizer,
+                 terms.inference ? LearningRule::kBackprop : terms.rule, terms.rule_terms);
   Need need{.bytes = terms.inference ? use.parameters + use.inference : use.total()};
   if (!counts_work) return need;
   const bool of_model = terms.inference || terms.rule == LearningRule::kBackprop;

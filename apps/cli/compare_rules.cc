@@ -1,0 +1,159 @@
+#include "compare_rules.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "longspan/base/error.h"
+#include "longspan/base/memory.h"
+#include "longspan/measure/sampling.h"
+#include "text_runs.h"
+
+namespace longspan::cli {
+
+namespace {
+
+struct RuleResult {
+  std::string name;
+  Work work;  // of a step, without the optimiser
+  StepMemory memory;
+  double seconds = 0.0;  // median of a step
+  double loss = 0.0;     // validation, after as many steps
+  std::uint64_t compute_steps = 0;
+  double compute_loss = 0.0;  // after as many FLOPs
+  bool finite = true;
+};
+
+Work total(const CostTable& table) {
+  Work sum;
+  for (const auto& [layer, cost] : table) sum += cost.forward + cost.backward + cost.update;
+  return sum;
+}
+
+class RuleRun {
+ public:
+  RuleRun(const CompareRulesOptions& o, const TextCorpus& corpus, std::string_view rule)
+      : o_(o), corpus_(corpus), buffer_(o.batch, o.length), model_(o.model) {
+    model_.allocate(o.train.seed);
+    TrainConfig config = o.train;
+    config.rule = rule;
+    config.schedule.total = o.steps;
+    trainer_ = std::make_unique<Trainer>(model_, config);
+    const Batch shape{.batch = o.batch, .length = o.length};
+    result_.name = rule;
+    result_.work = total(trainer_->rule().cost(shape));
+    result_.memory = trainer_->rule().memory(shape);
+  }
+
+  const Work& work() const { return result_.work; }
+
+  RuleResult run(std::uint64_t budget) {
+    result_.compute_steps = budget / result_.work.flops();
+    std::vector<double> seconds;
+    for (std::uint64_t step = 0; step < std::max(o_.steps, result_.compute_steps); ++step) {
+      corpus_.training_batch(o_.train.seed, step, buffer_.fill_view(o_.batch));
+      const Batch batch = buffer_.batch(o_.batch);
+      const double start = stopwatch_seconds();
+      result_.finite = trainer_->step({&batch, 1}).finite && result_.finite;
+      seconds.push_back(stopwatch_seconds() - start);
+      if (step + 1 == o_.steps) result_.loss = judge();
+      if (step + 1 == result_.compute_steps) result_.compute_loss = judge();
+    }
+    std::ranges::sort(seconds);
+    result_.seconds = seconds[seconds.size() / 2];
+    return result_;
+  }
+
+ private:
+  double judge() {
+    return evaluate_text(model_, corpus_, Split::kValidation, o_.length, o_.batch, o_.eval_windows)
+        .loss();
+  }
+
+  const CompareRulesOptions& o_;
+  const TextCorpus& corpus_;
+  WindowBuffer buffer_;
+  Model model_;
+  std::unique_ptr<Trainer> trainer_;
+  RuleResult result_;
+};
+
+void print_json(const CompareRulesOptions& o, const std::vector<RuleResult>& results) {
+  nlohmann::json json = {{"steps", o.steps}, {"rules", nlohmann::json::array()}};
+  for (const RuleResult& r : results) {
+    json["rules"].push_back({{"rule", r.name},
+                             {"maccs", r.work.maccs},
+                             {"flops", r.work.flops()},
+                             {"activations", r.memory.kept},
+                             {"arena", r.memory.peak},
+                             {"seconds_per_step", r.seconds},
+                             {"validation_loss", r.loss},
+                             {"equal_compute_steps", r.compute_steps},
+                             {"equal_compute_loss", r.compute_loss},
+                             {"diverged", !r.finite}});
+  }
+  fmt::print("{}\n", json.dump(2));
+}
+
+void print_table(const CompareRulesOptions& o, const std::vector<RuleResult>& results) {
+  fmt::print("{:<10} {:>14} {:>14} {:>11} {:>11} {:>9} {:>14} {:>22}\n", "rule", "MACCs/step",
+             "FLOPs/step", "kept", "arena", "ms/step", fmt::format("loss @{}", o.steps),
+             "loss at equal compute");
+  for (const RuleResult& r : results) {
+    fmt::print("{:<10} {:>14} {:>14} {:>11} {:>11} {:>9.2f} {:>14} {:>22}\n", r.name, r.work.maccs,
+               r.work.flops(), format_bytes(r.memory.kept), format_bytes(r.memory.peak),
+               1e3 * r.seconds, r.finite ? fmt::format("{:.4f}", r.loss) : "diverged",
+               fmt::format("{:.4f} @{}", r.compute_loss, r.compute_steps));
+  }
+}
+
+}  // namespace
+
+void add_compare_rules_options(CLI::App& command, CompareRulesOptions& o) {
+  const std::string group = "Learning rules (--rules)";
+  command.add_flag("--rules", o.rules, "One model under every learning rule")->group(group);
+  add_text(command, "--text", o.data, "The text file that the model learns", group);
+  add_number(command, "--steps", o.steps, "Steps of each rule", group);
+  add_number(command, "--window", o.length, "Tokens per sequence", group);
+  add_number(command, "--sequences", o.batch, "Sequences per batch", group);
+  add_number(command, "--layers", o.model.layers, "Layers", group);
+  add_number(command, "--width", o.model.d_model, "Width", group);
+  add_text(command, "--mechanism", o.model.attention, "Mechanism, KIND[:key=value,…]", group);
+  add_text(command, "--optimizer", o.train.optimizer.kind, "sgd, momentum, adam or adamw", group);
+  add_number(command, "--lr", o.train.schedule.peak, "Highest learning rate", group);
+  add_number(command, "--feedback-scale", o.train.feedback.scale, "Of the error that is sent back",
+             group);
+  add_text(command, "--injection", o.train.feedback.injection, "input, or embedding through F",
+           group);
+  add_text(command, "--last-layer", o.train.feedback.last_layer,
+           "difference, modulated or standard", group);
+}
+
+void run_compare_rules(const CompareRulesOptions& given, const Common& common) {
+  CompareRulesOptions o = given;
+  require(!o.data.empty(), "[compare] no text to learn; need --text FILE");
+  require(o.steps > 0, "[compare] no steps; need at least 1");
+  const TextCorpus corpus(o.data, "characters");
+  corpus.require_length(o.length);
+  o.model.vocab = corpus.vocabulary().size();
+  o.model.max_length = o.length;
+  o.train.schedule.floor = std::min(o.train.schedule.floor, o.train.schedule.peak);
+  std::vector<RuleResult> results;
+  std::uint64_t budget = 0;
+  for (const RuleEntry& rule : rules()) {
+    RuleRun run(o, corpus, rule.name);
+    if (budget == 0) budget = o.steps * run.work().flops();  // backpropagation is the first
+    results.push_back(run.run(budget));
+    if (!common.quiet && !common.json) fmt::print(stderr, "{}: done\n", rule.name);
+  }
+  if (common.json) {
+    print_json(o, results);
+  } else {
+    print_table(o, results);
+  }
+}
+
+}  // namespace longspan::cli
