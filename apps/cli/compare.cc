@@ -10,6 +10,7 @@
 #include "calibration_cache.h"
 #include "command.h"
 #include "compare_make.h"
+#include "compare_rules.h"
 #include "compare_run.h"
 #include "longspan/base/error.h"
 #include "longspan/base/memory.h"
@@ -187,6 +188,19 @@ void run(const CompareOptions& o, const Common& common) {
   }
 }
 
+// The model that is compared under every learning rule.
+void describe(const CompareOptions& o, CompareRulesOptions& rules) {
+  const CompareSettings& s = o.settings;
+  rules.model.layers = s.layers;
+  rules.model.d_model = s.d_model;
+  rules.model.heads = s.heads;
+  rules.model.d_ff = s.d_ff;
+  if (!o.attention.empty()) rules.model.attention = o.attention;
+  rules.batch = s.batch;
+  if (o.length > 0) rules.length = o.length;
+  rules.train.seed = s.seed;
+}
+
 void add_options(CLI::App& command, CompareOptions& o) {
   CompareSettings& s = o.settings;
   command.add_option("task", s.task, "forward, or train: a whole training step")
@@ -224,15 +238,22 @@ void add_compare(CLI::App& app, const Common& common) {
       "compare",
       "Time, memory and error of every attention on this machine, predicted and measured");
   const auto options = std::make_shared<CompareOptions>();
+  const auto rules = std::make_shared<CompareRulesOptions>();
   add_options(*command, *options);
+  add_compare_rules_options(*command, *rules);
   command->footer(
       "Examples:\n"
       "  longspan compare\n"
       "  longspan compare train --budget 10m --out training.json\n"
       "  longspan compare --bare --attention flash,linformer,performer --length 65536\n"
       "  longspan compare --add compare.json --budget 5m\n"
-      "  longspan compare --render compare.json --against other.json");
-  command->callback([options, &common] { run(*options, common); });
+      "  longspan compare --render compare.json --against other.json\n"
+      "  longspan compare --rules --text book.txt --layers 2 --d-model 64 --length 64 --batch 12");
+  command->callback([options, rules, &common] {
+    if (!rules->rules) return run(*options, common);
+    describe(*options, *rules);
+    run_compare_rules(*rules, common);
+  });
 }
 
 }  // namespace longspan::cli

@@ -11,11 +11,7 @@
 namespace longspan::cli {
 
 struct CompareRulesOptions {
-  CompareRulesOptions() {
-    model.layers = 2;
-    model.d_model = 64;
-    train.schedule.warmup = 20;
-  }
+  CompareRulesOptions() { train.schedule.warmup = 20; }
 
   bool rules = false;
   std::string data;
@@ -27,7 +23,7 @@ struct CompareRulesOptions {
   std::size_t eval_windows = 200;
 };
 
-// `--rules` and what belongs to it, in a group of its own.
+// `--rules` and what belongs to it, in a group of its own; model, length and batch are compare's.
 void add_compare_rules_options(CLI::App& command, CompareRulesOptions& options);
 void run_compare_rules(const CompareRulesOptions& options, const Common& common);
 

@@ -54,6 +54,12 @@ void add_learning_options(CLI::App& command, TrainOptions& o) {
   add_text(command, "--injection", t.feedback.injection,
            "likewise: where a language model's error is added: input, or embedding through F",
            group);
+  add_text(command, "--branch-signal", t.feedback.branch_signal,
+           "likewise: what a residual branch's last matrix compares: its output, or the sum",
+           group);
+  add_text(command, "--learners", t.feedback.learners,
+           "likewise: all, or stream: only what writes into the residual stream, and the head",
+           group);
   add_number(command, "--feedback-scale", t.feedback.scale,
              "likewise: scale of F, or of the error where there is no F", group);
   add_text(command, "--optimizer", t.optimizer.kind, "sgd, momentum, adam or adamw", group);

@@ -123,6 +123,11 @@ void TrainingRun::finish(const StepReport& last, double seconds) {
   const bool interrupted = stop_requested != 0 && last.step < options_.steps;
   const double rate = seconds > 0 ? static_cast<double>(tokens_) / seconds : 0.0;
   if (common_.json) {
+    Work work;
+    for (const auto& [layer, cost] : trainer_->rule().cost(shape_)) {
+      work += cost.forward + cost.backward + cost.update;
+    }
+    work = config_.data.accumulate * work;
     nlohmann::json result = {{"checkpoint", options_.out},
                              {"step", last.step},
                              {"loss", last.loss},
@@ -132,6 +137,8 @@ void TrainingRun::finish(const StepReport& last, double seconds) {
                              {"seconds", seconds},
                              {"tokens_per_second", rate},
                              {"parameters", model_->parameters().count()},
+                             {"maccs_per_step", work.maccs},
+                             {"flops_per_step", work.flops()},
                              {"peak_resident_bytes", peak_resident_bytes()},
                              {"validation", history_}};
     if (!alignments_.empty()) result["alignment"] = alignments_;

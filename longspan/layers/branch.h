@@ -59,6 +59,9 @@ struct Pass {
   bool recomputing = false;
   // The input carries an error: nothing of this pass is remembered.
   bool modulated = false;
+  // Rules that compare two passes: a branch's last matrix learns from what the residual addition
+  // gives, not from what the branch gives alone.
+  bool compares_sums = false;
   // Decoding: the tokens of this pass follow those in the cache, which self-attention extends.
   KeyValueCache* cache = nullptr;
 

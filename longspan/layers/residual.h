@@ -31,7 +31,7 @@ struct ResidualSaved {
 struct ResidualOutputs {
   Matrix norm;  // norm(x), or y for post-norm; empty where the norm is not trained
   BranchSaved branch;
-  Matrix branch_output;  // dropout(f); empty where the branch is not trained
+  Matrix branch_output;  // dropout(f), or the sum it is added into; empty where f is not trained
 };
 
 class Residual {

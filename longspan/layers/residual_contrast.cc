@@ -35,6 +35,7 @@ void Residual::combine(const Pass& pass, ConstMatrix x, Matrix y, const Norm::Sa
   } else {
     add(x, s, y);
   }
+  if (pass.compares_sums) copy(y, s);
   if (post_norm()) norm_->forward(y, y, norm_saved);
 }
 

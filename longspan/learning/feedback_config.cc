@@ -26,6 +26,8 @@ Choice choose(std::string_view what, std::string_view name,
 Feedback feedback_from(const FeedbackConfig& config) {
   using Last = std::pair<std::string_view, LastLayer>;
   using Space = std::pair<std::string_view, ErrorSpace>;
+  using Signal = std::pair<std::string_view, BranchSignal>;
+  using Learner = std::pair<std::string_view, Learners>;
   using Injection = std::pair<std::string_view, ErrorInjection>;
   return {.last_layer = choose("last layer", config.last_layer,
                                std::array{Last{"difference", LastLayer::kDifference},
@@ -37,6 +39,12 @@ Feedback feedback_from(const FeedbackConfig& config) {
           .error_space = choose("error space", config.error_space,
                                 std::array{Space{"vocabulary", ErrorSpace::kVocabulary},
                                            Space{"model", ErrorSpace::kModel}}),
+          .branch_signal = choose("branch signal", config.branch_signal,
+                                  std::array{Signal{"output", BranchSignal::kOutput},
+                                             Signal{"sum", BranchSignal::kSum}}),
+          .learners = choose(
+              "learners", config.learners,
+              std::array{Learner{"all", Learners::kAll}, Learner{"stream", Learners::kStream}}),
           .scale = config.scale};
 }
 

@@ -11,6 +11,8 @@ struct FeedbackConfig {
   std::string last_layer = "modulated";    // difference, modulated, standard
   std::string injection = "input";         // input, embedding
   std::string error_space = "vocabulary";  // vocabulary, model
+  std::string branch_signal = "output";    // output, sum
+  std::string learners = "all";            // all, stream
   float scale = 0.05F;
 
   bool operator==(const FeedbackConfig&) const = default;
@@ -19,6 +21,8 @@ struct FeedbackConfig {
     see("last_layer", last_layer);
     see("injection", injection);
     see("error_space", error_space);
+    see("branch_signal", branch_signal);
+    see("learners", learners);
     see("feedback_scale", scale);
   }
 };

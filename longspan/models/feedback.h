@@ -22,6 +22,14 @@ enum class ErrorInjection : std::uint8_t {
 // the paper in cost/paper.h has the vocabulary's, the text around it d_model (D5).
 enum class ErrorSpace : std::uint8_t { kVocabulary, kModel };
 
+// What the last matrix of a residual branch compares: its own output, or the sum that it is added
+// into. The error travels along the residual connections, so that the sum carries it unchanged.
+enum class BranchSignal : std::uint8_t { kOutput, kSum };
+
+// Which parameters learn beside the last layer: all, or those that write into the residual stream
+// (embedding, W_O, FFN₂), where the error arrives as it was sent.
+enum class Learners : std::uint8_t { kAll, kStream };
+
 // Where two rules part that are otherwise one.
 enum class Recall : std::uint8_t {
   kKeep,     // PEPITA: the standard pass keeps its outputs
@@ -32,7 +40,9 @@ struct Feedback {
   LastLayer last_layer = LastLayer::kModulatedError;
   ErrorInjection injection = ErrorInjection::kInput;
   ErrorSpace error_space = ErrorSpace::kVocabulary;
-  float scale = 0.05F;  // of F, or of the error where there is no F
+  BranchSignal branch_signal = BranchSignal::kOutput;
+  Learners learners = Learners::kAll;
+  float scale = 0.05F;  // of F, or of the error where there is no F; may be negative
   bool operator==(const Feedback&) const = default;
 };
 

@@ -30,8 +30,8 @@ std::size_t ForwardLearning::projection_floats(const Model& model, const Feedbac
 ForwardLearning::ForwardLearning(Model& model, Recall recall, const Feedback& feedback,
                                  RandomKey seed)
     : model_(model), recall_(recall), feedback_(feedback) {
-  require(std::isfinite(feedback.scale) && feedback.scale >= 0.0F,
-          "[pepita] the feedback's scale is {}; need a number of 0 or more", feedback.scale);
+  require(std::isfinite(feedback.scale), "[pepita] the feedback's scale is {}; need a number",
+          feedback.scale);
   projection_.resize(projection_floats(model, feedback));
   if (projection_.empty()) return;
   projection_rows_ = model.config_.outputs();
@@ -46,12 +46,12 @@ ForwardLearning::ForwardLearning(Model& model, Recall recall, const Feedback& fe
 
 ForwardLearning::Views ForwardLearning::views(const Batch& batch, RandomKey key, bool encoder) {
   Model& m = model_;
+  Pass pass = encoder ? m.encoder_pass(batch, key, true) : m.decoder_pass(batch, key, true);
+  pass.compares_sums = feedback_.branch_signal == BranchSignal::kSum;
   if (encoder) {
-    return {&*m.encoder_embedding_, &*m.encoder_, m.encoder_tokens(batch),
-            m.encoder_pass(batch, key, true), &encoder_};
+    return {&*m.encoder_embedding_, &*m.encoder_, m.encoder_tokens(batch), pass, &encoder_};
   }
-  return {&*m.decoder_embedding_, &*m.decoder_, m.decoder_tokens(batch),
-          m.decoder_pass(batch, key, true), &decoder_};
+  return {&*m.decoder_embedding_, &*m.decoder_, m.decoder_tokens(batch), pass, &decoder_};
 }
 
 void ForwardLearning::prepare(const Batch& shape) {
@@ -134,7 +134,17 @@ CrossEntropy ForwardLearning::accumulate(const Batch& batch, RandomKey key, floa
   if (model_.has_decoder()) learn_side(batch, /*encoder=*/false, key, e, scale);
   if (model_.mlp_) learn_mlp(batch, key, e, scale);
   learn_head(batch, e, scale);
+  if (feedback_.learners == Learners::kStream) keep_stream_learners();
   return loss;
+}
+
+void ForwardLearning::keep_stream_learners() {
+  for (Parameter& p : model_.parameters().all()) {
+    const bool stream = p.name.find("embedding.") != std::string::npos ||
+                        p.name.find(".out.") != std::string::npos || p.name.starts_with("head.") ||
+                        p.name.starts_with("mlp.");
+    if (!p.constant && !stream) std::ranges::fill(p.gradient, 0.0F);
+  }
 }
 
 Perturbation ForwardLearning::injected(const Batch& batch, ConstMatrix e, float scale,
@@ -199,7 +209,7 @@ Perturbation ForwardLearning::projected(const Batch& batch, ConstMatrix e, Const
   // Scores of e itself, whatever it and its image are scaled by.
   const float whole = (in_model ? feedback_.scale : scale) *
                       std::sqrt(static_cast<float>(in_model ? c.d_model : c.vocab));
-  const float factor = whole > 0.0F ? 1.0F / whole : 0.0F;
+  const float factor = whole != 0.0F ? 1.0F / whole : 0.0F;
   const Meter::Scope scope(kProjectionMeter, Phase::kForward);
   for (std::size_t b = 0; b < batch.batch; ++b) {
     attend(batch, b, e, in_model ? source : ConstMatrix{}, in_model ? image_ : e, factor, out,

@@ -87,6 +87,8 @@ class ForwardLearning {
   void learn_side(const Batch& batch, bool encoder, RandomKey key, ConstMatrix e, float scale);
   void learn_mlp(const Batch& batch, RandomKey key, ConstMatrix e, float scale);
   void learn_head(const Batch& batch, Matrix e, float scale);
+  // Drops what the others would have learnt.
+  void keep_stream_learners();
   bool keeps() const { return recall_ == Recall::kKeep; }
   bool differs() const { return feedback_.last_layer == LastLayer::kDifference; }
 
