@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "longspan/base/large_pages.h"
 #include "longspan/base/random.h"
 #include "longspan/base/view.h"
 
@@ -84,8 +85,8 @@ class Parameters {
   std::size_t count_ = 0;
   std::size_t matrix_count_ = 0;
   std::size_t constant_count_ = 0;
-  std::vector<float> values_;
-  std::vector<float> gradients_;
+  FloatBlock values_;
+  FloatBlock gradients_;
   std::vector<float> constants_;
 };
 
