@@ -6,7 +6,7 @@ PRESET ?= release
 PREFIX ?= /usr/local
 
 .PHONY: help build test demo bench asan tidy format check-format install clean \
-        packages test-packages configure ctest
+        packages test-packages configure ctest cli
 
 help:
 	@echo "make build     configure and build everything into build/"
@@ -47,7 +47,12 @@ tidy: packages
 	@$(STEP) "configure: tidy" cmake --preset tidy --log-level=WARNING
 	@$(STEP) "clang-tidy: what changed since it was last clean" cmake --build --preset tidy
 
-demo: build
+# The command line alone: a fresh machine should not wait for the tests.
+cli: configure
+	@$(STEP) "build: the library and the command line" \
+	  cmake --build --preset $(PRESET) --target longspan_cli
+
+demo: cli
 	@$(STEP) "demo: train, generate, compare" tools/demo.sh build/longspan
 
 bench: build
