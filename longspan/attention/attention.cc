@@ -97,6 +97,7 @@ AttentionShape shape_of(const AttentionInputs& in) {
   s.dropout = in.dropout.active();
   s.history_length = in.history.rows / std::max<std::size_t>(1, in.q.batch);
   s.globals = in.mask.globals;
+  s.notes = !in.notes.empty();
   return s;
 }
 
@@ -138,6 +139,9 @@ void Attention::forward(const AttentionInputs& in, Heads y, std::span<float> sav
   check_output(name(), y, s);
   require(saved.empty() || saved.size() == cost(s).saved, "[{}] saves {} floats; {} are given",
           name(), cost(s).saved, saved.size());
+  require(in.notes.empty() || (s.causal && in.notes.size() >= note_floats(s)),
+          "[{}] notes of {} floats; need {} and a causal mask", name(), in.notes.size(),
+          note_floats(s));
   const Arena::Frame frame(arena);
   run_forward(in, y, saved, arena);
 }
@@ -154,6 +158,7 @@ void Attention::backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
   check_same(name(), "dv", grad.v, "v", in.v);
   require(!grad.bias || in.mask.bias, "[{}] a gradient of the bias is asked for; there is no bias",
           name());
+  require(in.notes.empty(), "[{}] notes on earlier tokens; backward needs all of them", name());
   const AttentionCost sizes = cost(s);
   require(saved.size() == sizes.saved, "[{}] saves {} floats; {} are given", name(), sizes.saved,
           saved.size());

@@ -37,6 +37,7 @@ struct AttentionShape {
   bool dropout = false;
   std::size_t history_length = 0;         // earlier tokens of each sequence, beside the n
   std::span<const std::uint8_t> globals;  // as in the mask
+  bool notes = false;                     // on the first n − m tokens, see note_floats()
 };
 
 struct AttentionCost {
@@ -56,7 +57,8 @@ struct AttentionInputs {
   ConstMatrix x;        // the layer's input [batch·n, d_model], where needs().input
   ConstMatrix history;  // inputs of earlier tokens [batch·history_length, d_model], needs().history
   Mask mask;
-  Dropout dropout;  // of the attention weights; plane = b·heads + h, element (i, j)
+  Dropout dropout;         // of the attention weights; plane = b·heads + h, element (i, j)
+  std::span<float> notes;  // decoding: note_floats() of a shape whose n is the cache's capacity
 };
 
 struct AttentionGradients {
@@ -150,6 +152,11 @@ class Attention {
   // y of tokens that follow those in the state, which takes them in.
   void decode(const AttentionInputs& in, Heads y, std::span<float> state, Arena& arena) const;
   virtual AttentionCost decode_cost(const AttentionShape& shape) const { return cost(shape); }
+
+  // Floats that a cache has beside its keys and values, for what else the mechanism wants to know
+  // of earlier tokens, their hashes for instance. A causal forward of the last m of n tokens finds
+  // the notes on the first n − m and adds those on its own.
+  virtual std::size_t note_floats(const AttentionShape& /*shape*/) const { return 0; }
 
   // Throws Error where the mechanism cannot do what the shape, mask or memory asks.
   void check(const AttentionShape& shape) const;

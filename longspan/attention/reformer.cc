@@ -121,7 +121,9 @@ ChunkLayout ReformerAttention::layout(const AttentionShape& s, std::size_t b) co
 }
 
 void ReformerAttention::check_more(const AttentionShape& s) const {
-  if (!s.causal || !config_.strict) return;
+  require(!decodes(s) || s.key_lengths.empty(),
+          "[reformer] key lengths while decoding; need whole sequences");
+  if (!strict(s)) return;
   require(config_.same_bucket,
           "[reformer] is strictly causal only among tokens of the same bucket; need same_bucket or "
           "strict=false, which lets later tokens move the chunks");
@@ -134,6 +136,20 @@ void ReformerAttention::check_more(const AttentionShape& s) const {
 std::span<const float> ReformerAttention::saved_buckets(std::span<const float> saved,
                                                         const AttentionShape& s) {
   return saved.subspan(s.batch * s.heads * s.n);
+}
+
+ReformerAttention::Factor ReformerAttention::factor(std::span<const float> q) const {
+  constexpr double kTiny = 1e-12;
+  constexpr double kTraxEpsilon = 1e-6;
+  const auto d = static_cast<double>(q.size());
+  double square = 0.0;
+  for (const float x : q) square += double{x} * x;
+  const bool paper = scaling_ == Scaling::kPaper;
+  const bool tiny = paper && std::sqrt(square) < kTiny;
+  const double inverse =
+      paper ? 1.0 / std::max(std::sqrt(square), kTiny) : 1.0 / std::sqrt(square / d + kTraxEpsilon);
+  const double along = inverse * inverse / (paper ? 1.0 : d);
+  return {static_cast<float>(inverse / std::sqrt(d)), tiny ? 0.0F : static_cast<float>(along)};
 }
 
 // One call: its memory and its phases. Planes are (sequence, head).
@@ -314,7 +330,7 @@ class ReformerAttention::Run {
     head.real = in.mask.keys(b, s_.n);
     head.blind_padding = self_.padding_ != Padding::kBucket;
     head.causal = s_.causal;
-    if (s_.causal && self_.config_.strict) head.reach = head.layout.before * head.layout.chunk;
+    if (self_.strict(s_)) head.reach = head.layout.before * head.layout.chunk;
     return head;
   }
 
@@ -356,22 +372,11 @@ class ReformerAttention::Run {
     });
   }
 
-  // Key j is f_j·q_j, logits included; κ is what the derivative of f takes off.
   void normalise(const ChunkedHead& head, std::size_t plane) {
-    constexpr double kTiny = 1e-12;
-    constexpr double kTraxEpsilon = 1e-6;
-    const auto d = static_cast<double>(s_.d);
     for (std::size_t i = 0; i < s_.n; ++i) {
-      double square = 0.0;
-      for (const float x : head.q.row(i)) square += double{x} * x;
-      const bool paper = self_.scaling_ == Scaling::kPaper;
-      const bool tiny = paper && std::sqrt(square) < kTiny;
-      const double inverse = paper ? 1.0 / std::max(std::sqrt(square), kTiny)
-                                   : 1.0 / std::sqrt(square / d + kTraxEpsilon);
-      factor_[plane * s_.n + i] = static_cast<float>(inverse / std::sqrt(d));
-      if (kappa_.empty()) continue;
-      const double along = inverse * inverse / (paper ? 1.0 : d);
-      kappa_[plane * s_.n + i] = tiny ? 0.0F : static_cast<float>(along);
+      const Factor f = self_.factor(head.q.row(i));
+      factor_[plane * s_.n + i] = f.f;
+      if (!kappa_.empty()) kappa_[plane * s_.n + i] = f.kappa;
     }
   }
 
@@ -435,6 +440,7 @@ class ReformerAttention::Run {
 };
 
 AttentionCost ReformerAttention::cost(const AttentionShape& s) const {
+  if (decodes(s)) return rows_cost(s);
   Run run(*this, s);
   const SequenceCounts counts = run.planned();
   AttentionCost cost;
@@ -450,6 +456,7 @@ void ReformerAttention::run_forward(const AttentionInputs& in, Heads y, std::spa
                                     Arena& arena) const {
   check_more(shape_of(in));
   require(rotations_ != nullptr, "[reformer] has no rotations; need a layer that declares them");
+  if (decodes(shape_of(in))) return run_rows(in, y, arena);
   Run run(*this, shape_of(in));
   run.book(false, arena);
   run.forward(in, y);
@@ -460,6 +467,8 @@ void ReformerAttention::run_forward(const AttentionInputs& in, Heads y, std::spa
 void ReformerAttention::run_backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
                                      std::span<const float> saved, const AttentionGradients& grad,
                                      std::span<float> /*signals*/, Arena& arena) const {
+  require(in.q.n == in.k.n, "[reformer] {} queries and {} keys; backward needs equal lengths",
+          in.q.n, in.k.n);
   Run run(*this, shape_of(in));
   run.book(true, arena);
   run.backward(in, y, dy, saved, grad);

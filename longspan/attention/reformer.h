@@ -16,6 +16,14 @@
 // is the default for causal sequences, therefore lets a query see the last before·m tokens of its
 // bucket, wherever the cut falls: no output depends on a later token.
 //
+// Decoding keeps, beside keys and values, the buckets and f of every token. The row of a token is
+// the one that the whole sequence up to it has: its places follow from a counting sort of the n
+// cached buckets, its keys are gathered. With `strict` this is also the row of any longer sequence,
+// so that a model decodes what it computes at once. Without, later tokens move the cuts: decoding
+// leaves earlier rows with the cuts of their moment, so that it agrees in one layer, but not
+// through a stack of them. The number of buckets is that of max_length, whatever the present
+// length.
+//
 // Counts of a sequence, T tokens that are sorted, p pairs of the chunks and their neighbours,
 // γ tokens gathered for them by all groups of a round, P = Σ b/2 projections of a round:
 //
@@ -30,6 +38,15 @@
 //             sort     2·R·T
 //             softmax  R·6p + R·p·(R + 1)
 //             add      R·(T·d + γ·(3d + e))
+//
+// Decoding m of n tokens, H that are hashed (m, or n without notes), and κ keys of a row, which are
+// R·min(n, before·m) if strict and R·min(n, m)·(before + 1 + after) if not, seen or not:
+//
+//   forward   MACCs    H·d + R·H·P·d + m·κ·(d + e)
+//             matmul   3·H + m·κ·d                 f_j·k_j
+//             hash     R·H·P
+//             sort     2·R·n
+//             softmax  m·(5κ + 2e + 2) + m·κ·(R + 1)
 //
 // Pairs of different buckets are skipped where a group of queries has none; they count all the
 // same. Threads: (sequence, head, 256 tokens) to hash, (sequence, head, round) to sort, (sequence,
@@ -81,11 +98,14 @@ class ReformerAttention final : public Attention {
   static constexpr std::string_view kName = "reformer";
   explicit ReformerAttention(const ReformerConfig& config = {});
   std::string_view name() const override { return kName; }
-  Abilities abilities() const override { return {.causal = true, .key_lengths = true}; }
+  Abilities abilities() const override {
+    return {.causal = true, .key_lengths = true, .decode = true};
+  }
   Needs needs() const override { return {.shared_qk = true}; }
   // The constant "<site>.rotations", [heads·d, R·P]: a round's projections side by side.
   void declare(const AttentionSite& site) override;
   AttentionCost cost(const AttentionShape& shape) const override;
+  std::size_t note_floats(const AttentionShape& shape) const override;
   const ReformerConfig& config() const { return config_; }
   // The hash of a model whose sequences have up to `max_length` tokens.
   LshCode code(std::size_t max_length) const;
@@ -97,8 +117,21 @@ class ReformerAttention final : public Attention {
 
  private:
   class Run;
+  class Rows;  // of decoding
   enum class Scaling : std::uint8_t { kPaper, kTrax };
   enum class Padding : std::uint8_t { kSkip, kBucket, kHash };
+
+  // Key j is f_j·q_j, logits included; κ is what the derivative of f takes off.
+  struct Factor {
+    float f;
+    float kappa;
+  };
+  Factor factor(std::span<const float> q) const;
+  // Whether only the last m of n tokens are asked for, or notes are kept.
+  static bool decodes(const AttentionShape& s) { return s.notes || s.m < s.n; }
+  bool strict(const AttentionShape& s) const { return s.causal && config_.strict; }
+  AttentionCost rows_cost(const AttentionShape& shape) const;
+  void run_rows(const AttentionInputs& in, Heads y, Arena& arena) const;
 
   void check_more(const AttentionShape& shape) const override;
   void run_forward(const AttentionInputs& in, Heads y, std::span<float> saved,

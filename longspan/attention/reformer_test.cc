@@ -91,6 +91,19 @@ TEST(Reformer, PassesTheCommonChecks) {
   testing::check_attention("reformer:chunk=16,rounds=3,buckets=8,after=1");
 }
 
+TEST(Reformer, DecodesTheRowsOfTheWhole) {
+  for (const std::string& options : kVariants) {
+    SCOPED_TRACE(options);
+    testing::check_decode("reformer:" + options + ",strict=0");
+    const ReformerConfig config = parse(options);
+    if (config.same_bucket && config.wrap == "none") testing::check_decode("reformer:" + options);
+  }
+  for (const char* wrap : {"round", "all"}) {
+    testing::check_decode(
+        fmt::format("reformer:chunk=5,rounds=3,buckets=4,same_bucket=0,strict=0,wrap={}", wrap));
+  }
+}
+
 // softmax(q·k̂/√d) over all others, k̂ = k/‖k‖.
 std::vector<double> without_self(const AttentionProblem& p) {
   AttentionTensors<double> t = p.tensors(Parameters());
@@ -263,6 +276,12 @@ TEST(Reformer, RefusesWithAReason) {
   EXPECT_EQ(message([&] { ReformerAttention({.same_bucket = false}).check(causal); }),
             "[reformer] is strictly causal only among tokens of the same bucket; need same_bucket "
             "or strict=false, which lets later tokens move the chunks");
+  const std::vector<std::int32_t> lengths = {7};
+  AttentionShape last = causal;
+  last.m = 1;
+  last.key_lengths = lengths;
+  EXPECT_EQ(message([&] { ReformerAttention().check(last); }),
+            "[reformer] key lengths while decoding; need whole sequences");
 }
 
 }  // namespace

@@ -10,16 +10,18 @@ std::size_t packed_floats(std::size_t rows, const AttentionShape& s) {
   return s.heads * rows * tile_pitch(s.d);
 }
 
-ConstHeads pack_table(ConstMatrix table, const AttentionShape& s, std::span<float> memory) {
+ConstHeads pack_table(ConstMatrix table, const AttentionShape& s, std::span<float> memory,
+                      std::size_t first) {
   const std::size_t pitch = tile_pitch(s.d);
+  const std::size_t most = memory.size() / packed_floats(1, s);
   for (std::size_t h = 0; h < s.heads; ++h) {
     for (std::size_t r = 0; r < table.rows; ++r) {
-      std::copy_n(table.row_data(r) + h * s.d, s.d, &memory[(h * table.rows + r) * pitch]);
+      std::copy_n(table.row_data(r) + h * s.d, s.d, &memory[(h * most + first + r) * pitch]);
     }
   }
-  ConstHeads packed(memory.data(), s.batch, s.heads, table.rows, s.d);
+  ConstHeads packed(memory.data(), s.batch, s.heads, first + table.rows, s.d);
   packed.batch_stride = 0;  // all sequences share it
-  packed.head_stride = table.rows * pitch;
+  packed.head_stride = most * pitch;
   packed.row_stride = pitch;
   return packed;
 }

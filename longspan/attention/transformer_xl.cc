@@ -18,19 +18,23 @@ namespace {
 struct Distances {
   explicit Distances(const AttentionShape& s)
       : first(s.causal ? 0 : 1 - static_cast<std::ptrdiff_t>(s.n)),
-        count(static_cast<std::size_t>(static_cast<std::ptrdiff_t>(s.history_length + s.n) -
-                                       first)) {}
+        count(
+            static_cast<std::size_t>(static_cast<std::ptrdiff_t>(s.history_length + s.n) - first)),
+        noted(s.notes && s.m < s.n ? s.history_length + s.n - s.m : 0) {}
+  std::size_t fresh() const { return count - noted; }
   std::ptrdiff_t first;
   std::size_t count;  // T
+  std::size_t noted;  // whose rows of Kr are in the notes
 };
 
-// R for the distances, by turning each pair (sin, cos) on by θ.
+// R for the fresh distances, by turning each pair (sin, cos) on by θ.
 void fill_sinusoids(const Distances& distances, Matrix r) {
   const std::size_t half = (r.cols + 1) / 2;
   for (std::size_t c = 0; c < half; ++c) {
     const double theta =
         std::pow(10000.0, -2.0 * static_cast<double>(c) / static_cast<double>(r.cols));
-    const double start = theta * static_cast<double>(distances.first);
+    const double start =
+        theta * (static_cast<double>(distances.first) + static_cast<double>(distances.noted));
     const double turn_sin = std::sin(theta);
     const double turn_cos = std::cos(theta);
     double sine = std::sin(start);
@@ -90,7 +94,7 @@ struct TransformerXlAttention::Operands {
 };
 
 Abilities TransformerXlAttention::abilities() const {
-  return {.causal = true, .key_lengths = true, .dropout = true};
+  return {.causal = true, .key_lengths = true, .dropout = true, .decode = true};
 }
 
 void TransformerXlAttention::declare(const AttentionSite& site) {
@@ -136,13 +140,14 @@ TransformerXlAttention::Operands TransformerXlAttention::prepare(const Attention
   const Distances distances(s);
   const auto buckets = arena.take<std::int32_t>(bucket_count(x.shape.n));
   fill_buckets(distances, x.shape.n, buckets);
-  x.r = arena.matrix(distances.count, weight_->cols);
+  x.r = arena.matrix(distances.fresh(), weight_->cols);
   fill_sinusoids(distances, x.r);
-  const Matrix kr = arena.matrix(distances.count, w);
+  const Matrix kr = arena.matrix(distances.fresh(), w);
   linear_forward(x.r, weight_->matrix(), nullptr, kr);
   x.in = SparseInputs::of(in);
   x.in.relative.bucket = buckets.data() + x.shape.n - 1;
-  x.in.relative.table = pack_table(kr, s, arena.take(packed_floats(distances.count, s)));
+  x.in.relative.table = pack_table(
+      kr, s, s.notes ? in.notes : arena.take(packed_floats(distances.count, s)), distances.noted);
   const Heads qu = Heads::from_columns(arena.matrix(rows, w), s.batch, s.heads);
   const Heads qv = Heads::from_columns(arena.matrix(rows, w), s.batch, s.heads);
   add_bias(in.q, u_->value, qu);
@@ -164,11 +169,15 @@ TransformerXlAttention::Operands TransformerXlAttention::prepare(const Attention
   return x;
 }
 
+std::size_t TransformerXlAttention::note_floats(const AttentionShape& s) const {
+  return packed_floats(s.history_length + s.n, s);
+}
+
 Work TransformerXlAttention::prepare_work(const AttentionShape& s) const {
   const std::size_t w = width();
   const std::size_t history = s.batch * s.history_length;
   const std::size_t rows = s.batch * s.m;
-  Work work = product_work(Distances(s).count, w, weight_->cols);
+  Work work = product_work(Distances(s).fresh(), w, weight_->cols);
   work += other_work(Kind::kAdd, 2 * rows * w, 16 * rows * w);
   if (history > 0) {
     work += product_work(history, 2 * w, weight_->cols);
@@ -180,11 +189,12 @@ Work TransformerXlAttention::prepare_work(const AttentionShape& s) const {
 std::size_t TransformerXlAttention::prepare_bytes(const AttentionShape& s) const {
   const std::size_t w = width();
   const std::size_t all = s.history_length + s.n;
-  const std::size_t distances = Distances(s).count;
+  const Distances distances(s);
   std::size_t bytes =
       Arena::bytes_for<std::int32_t>(s.batch) + Arena::bytes_for<std::int32_t>(bucket_count(all)) +
-      Arena::bytes_for(distances * weight_->cols) + Arena::bytes_for(distances * w) +
-      Arena::bytes_for(packed_floats(distances, s)) + 2 * Arena::bytes_for(s.batch * s.m * w);
+      Arena::bytes_for(distances.fresh() * weight_->cols) +
+      Arena::bytes_for(distances.fresh() * w) + 2 * Arena::bytes_for(s.batch * s.m * w);
+  if (!s.notes) bytes += Arena::bytes_for(packed_floats(distances.count, s));
   if (s.history_length > 0) {
     bytes += Arena::bytes_for(s.batch * s.history_length * 2 * w) +
              2 * Arena::bytes_for(s.batch * all * w);

@@ -11,10 +11,13 @@
 // Scores are made tile by tile: Kr·(q + v)ᵀ is one product per 64 queries, of which a score takes
 // one element; nothing is shifted, nothing n×n is kept.
 //
+// Decoding keeps, beside keys and values, the rows of Kr: those of the m distances that are new
+// with m tokens join them, so that a token projects one distance as it projects one key.
+//
 // Counts: block_sparse.h with N = h + n keys and the relative term, and, with T distances,
-//   forward   T·d_model·w MACCs (Kr), B·h·d_model·2w (history), 2·B·n·w of add (q + u, q + v)
-//   backward  the same again, T·d_model·w (W_kR), B·n·3w of add (du, dv)
-//   update    B·h·d_model·2w, w·d_model + 2w of add
+//   forward   T·d_model·w MACCs (Kr; m·d_model·w with notes on the others), B·h·d_model·2w
+//   (history), 2·B·n·w of add (q + u, q + v) backward  the same again, T·d_model·w (W_kR), B·n·3w
+//   of add (du, dv) update    B·h·d_model·2w, w·d_model + 2w of add
 #pragma once
 
 #include "longspan/attention/attention.h"
@@ -36,6 +39,7 @@ class TransformerXlAttention final : public Attention {
   Needs needs() const override { return {.history = true}; }
   void declare(const AttentionSite& site) override;
   AttentionCost cost(const AttentionShape& shape) const override;
+  std::size_t note_floats(const AttentionShape& shape) const override;
 
   // Where in the signals of backward dKr is, from the smallest distance on: [T, w].
   ConstMatrix table_signal(std::span<const float> signals, const AttentionShape& shape) const;

@@ -110,6 +110,35 @@ class Segments {
     attention_.accumulate(in, saved, signals);
     return y;
   }
+  // y of the last `count` tokens of x, after `history`, with notes on the others.
+  std::vector<float> decode(const std::vector<float>& x, const std::vector<float>& history,
+                            std::size_t count, std::vector<float>& notes) {
+    const std::size_t n = x.size() / (kBatch * kWidth);
+    std::vector<float> projected(kBatch * n * 3 * kWidth), y(kBatch * count * kWidth);
+    const Matrix all(projected.data(), kBatch * n, 3 * kWidth);
+    linear_forward({x.data(), kBatch * n, kWidth}, weight_->matrix(), bias_->value.data(), all);
+    const auto part = [&](std::size_t i) {
+      return Heads::from_columns(all.slice_cols(i * kWidth, kWidth), kBatch, kHeads);
+    };
+    AttentionInputs in;
+    in.q = part(0);
+    in.q.data += (n - count) * in.q.row_stride;
+    in.q.n = count;
+    in.k = part(1);
+    in.v = part(2);
+    in.mask.causal = true;
+    in.history = ConstMatrix(history.data(), history.size() / kWidth, kWidth);
+    AttentionShape full = shape_of(in);
+    full.n = kCapacity;
+    notes.resize(attention_.note_floats(full));
+    in.notes = notes;
+    Arena arena(attention_.cost(shape_of(in)).forward_scratch);
+    attention_.forward(
+        in, Heads::from_columns(Matrix(y.data(), kBatch * count, kWidth), kBatch, kHeads), {},
+        arena);
+    return y;
+  }
+  static constexpr std::size_t kCapacity = 80;
   Parameters& parameters() { return parameters_; }
 
  private:
@@ -138,6 +167,24 @@ TEST(TransformerXl, SegmentsWithTheirPastAreTheWhole) {
     const std::vector<float> want = Segments::cut(whole, first, count);
     for (std::size_t i = 0; i < y.size(); ++i) ASSERT_NEAR(y[i], want[i], 3e-6) << first;
     first += count;
+  }
+}
+
+// Token by token behind a memory.
+TEST(TransformerXl, DecodesBehindAHistory) {
+  Segments layer;
+  constexpr std::size_t kPast = 13;
+  const std::vector<float> x =
+      normals(Segments::kBatch * (kPast + Segments::kCapacity) * Segments::kWidth, 3);
+  const std::vector<float> whole = layer.run(x, {});
+  std::vector<float> notes;
+  std::size_t done = 0;
+  for (const std::size_t last : {1U, 2U, 41U, 42U, 79U, 80U}) {
+    const std::vector<float> y =
+        layer.decode(Segments::cut(x, kPast, last), Segments::cut(x, 0, kPast), last - done, notes);
+    const std::vector<float> want = Segments::cut(whole, kPast + done, last - done);
+    for (std::size_t i = 0; i < y.size(); ++i) ASSERT_NEAR(y[i], want[i], 3e-6) << last;
+    done = last;
   }
 }
 

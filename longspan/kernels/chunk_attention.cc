@@ -1,5 +1,7 @@
 #include "longspan/kernels/chunk_attention.h"
 
+#include <cmath>
+
 #include "longspan/kernels/chunk_layout.h"
 
 namespace longspan {
@@ -94,8 +96,64 @@ void meeting_codes(const ChunkedHead& head, std::size_t round, std::int32_t* cod
   for (std::size_t place = 0; place < l.tokens; ++place) {
     const auto token = static_cast<std::size_t>(head.order[round * l.tokens + place]);
     const auto rank = static_cast<std::int32_t>(head.reach > 0 ? place : place / l.chunk);
-    const std::size_t at = round * head.q.rows + token;
+    const std::size_t at = round * head.k.rows + token;
     code[at] = rank + (head.bucket == nullptr ? 0 : head.bucket[at] * spread);
+  }
+}
+
+namespace {
+
+// c of two tokens, as the lanes of a tile find it.
+float repetition_of(const ChunkedHead& head, std::size_t query, std::size_t key) {
+  const MeetingRange range = meeting_range(head);
+  std::uint32_t count = 0;
+  for (std::size_t r = 0; r < head.layout.rounds; ++r) {
+    const std::int32_t* code = head.code + r * head.k.rows;
+    const std::int32_t x = code[query] + range.shift - code[key];
+    count += static_cast<std::uint32_t>(x) <= range.width ? 1 : 0;
+    if (range.circle == 0) continue;
+    count += static_cast<std::uint32_t>(x + range.circle) <= range.width ? 1 : 0;
+    count += static_cast<std::uint32_t>(x - range.circle) <= range.width ? 1 : 0;
+  }
+  return std::max(static_cast<float>(count), range.least);
+}
+
+void add_key(const ChunkedHead& head, std::size_t query, std::size_t key, ChunkRow& row) {
+  row.tokens[row.count] = static_cast<std::int32_t>(key);
+  row.bias[row.count] = head.code == nullptr ? 0.0F : -std::log(repetition_of(head, query, key));
+  ++row.count;
+}
+
+}  // namespace
+
+std::size_t row_keys(const ChunkLayout& layout) {
+  return layout.rounds * layout.seen() * std::min(layout.chunk, layout.tokens);
+}
+
+void find_row(const ChunkedHead& head, std::size_t token, const std::int32_t* places,
+              ChunkRow& row) {
+  const ChunkLayout& l = head.layout;
+  row.count = 0;
+  for (std::size_t r = 0; r < l.rounds; ++r) {
+    const std::int32_t* bucket = head.bucket == nullptr ? nullptr : head.bucket + r * head.k.rows;
+    const auto place = static_cast<std::size_t>(places[r]);
+    const auto seen = [&](std::size_t key) {
+      return key < head.real && (head.sees_self || key != token) &&
+             (!head.causal || key <= token) && (bucket == nullptr || bucket[key] == bucket[token]);
+    };
+    for (std::size_t index = place / l.chunk; index < place / l.chunk + l.seen(); ++index) {
+      std::size_t at = 0;
+      if (!neighbour(l, r, index, at)) continue;
+      const std::size_t round = at / l.chunks();
+      if (bucket != nullptr && round != r) continue;  // buckets of different rounds are different
+      const std::size_t first = at % l.chunks() * l.chunk;
+      for (std::size_t p = first; p < std::min(first + l.chunk, l.tokens); ++p) {
+        const auto key = static_cast<std::size_t>(head.order[round * l.tokens + p]);
+        if (seen(key) && (head.reach == 0 || p + head.reach >= place)) {
+          add_key(head, token, key, row);
+        }
+      }
+    }
   }
 }
 

@@ -77,6 +77,18 @@ struct ChunkedHead {
 // the bucket where only equal buckets meet. Fills row `round` of `code`.
 void meeting_codes(const ChunkedHead& head, std::size_t round, std::int32_t* code);
 
+// What one token sees in all rounds together: the keys, as often as rounds have them, and −ln c of
+// each, which joins the score. `places` is where the token lies in the order of each round.
+struct ChunkRow {
+  std::int32_t* tokens = nullptr;  // row_keys(layout) elements
+  float* bias = nullptr;           // the same number
+  std::size_t count = 0;
+};
+// Keys of a row at most.
+std::size_t row_keys(const ChunkLayout& layout);
+void find_row(const ChunkedHead& head, std::size_t token, const std::int32_t* places,
+              ChunkRow& row);
+
 // Floats and integers of scratch that a call takes.
 struct ChunkScratch {
   std::size_t floats;

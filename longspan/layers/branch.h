@@ -19,10 +19,11 @@
 namespace longspan {
 
 // What self-attention remembers of the tokens seen so far: their keys and values, [batch, kv_heads,
-// capacity, d_head] each, or the mechanism's own state of fixed size.
+// capacity, d_head] each, with the mechanism's notes on them, or its own state of fixed size.
 struct KeyValueCache {
   Heads k;
   Heads v;
+  std::span<float> notes;
   std::span<float> state;
   std::size_t batch = 0;
   std::size_t capacity = 0;  // tokens

@@ -67,36 +67,45 @@ std::size_t MultiHeadAttention::projected_width() const {
 }
 
 AttentionShape MultiHeadAttention::shape(const Pass& pass) const {
+  const bool cached = decodes(pass) && !keeps_state(pass);
   return {.batch = pass.batch,
           .heads = config_.heads,
           .kv_heads = config_.kv_heads,
           .m = pass.length,
-          .n = config_.cross                                ? pass.memory_length
-               : decodes(pass) && pass.cache->state.empty() ? pass.cache->capacity
-                                                            : pass.length,
+          .n = config_.cross ? pass.memory_length
+               : cached      ? pass.cache->capacity
+                             : pass.length,
           .d = d_head(),
           .e = d_head(),
           .causal = config_.causal,
           .key_lengths = config_.cross ? pass.memory_lengths : pass.lengths,
           .dropout = pass.training && config_.dropout > 0.0F,
           .history_length = needs_.history ? pass.history_length : 0,
-          .globals = pass.globals};
+          .globals = pass.globals,
+          .notes = cached && note_floats(pass.batch, pass.cache->capacity) > 0};
 }
 
 AttentionCost MultiHeadAttention::mechanism_cost(const Pass& pass) const {
-  const bool state = decodes(pass) && !pass.cache->state.empty();
-  return state ? mechanism_->decode_cost(shape(pass)) : mechanism_->cost(shape(pass));
+  return keeps_state(pass) ? mechanism_->decode_cost(shape(pass)) : mechanism_->cost(shape(pass));
+}
+
+AttentionShape MultiHeadAttention::cached_shape(std::size_t batch, std::size_t capacity) const {
+  return {.batch = batch,
+          .heads = config_.heads,
+          .kv_heads = config_.kv_heads,
+          .m = 1,
+          .n = capacity,
+          .d = d_head(),
+          .e = d_head(),
+          .causal = config_.causal};
 }
 
 std::size_t MultiHeadAttention::state_floats(std::size_t batch) const {
-  return mechanism_->state_floats({.batch = batch,
-                                   .heads = config_.heads,
-                                   .kv_heads = config_.kv_heads,
-                                   .m = 1,
-                                   .n = 1,
-                                   .d = d_head(),
-                                   .e = d_head(),
-                                   .causal = config_.causal});
+  return mechanism_->state_floats(cached_shape(batch, 1));
+}
+
+std::size_t MultiHeadAttention::note_floats(std::size_t batch, std::size_t capacity) const {
+  return mechanism_->note_floats(cached_shape(batch, capacity));
 }
 
 BranchSignals MultiHeadAttention::take_projections(const Pass& pass, Arena& arena) const {
@@ -191,6 +200,7 @@ AttentionInputs MultiHeadAttention::inputs(const Pass& pass, const Tensors& t,
   in.v = t.v;
   if (needs_.input) in.x = x;
   if (needs_.history && pass.history != nullptr) in.history = pass.history->rows();
+  if (decodes(pass)) in.notes = pass.cache->notes;
   in.mask.causal = config_.causal;
   in.mask.globals = pass.globals;
   in.mask.key_lengths = config_.cross ? pass.memory_lengths : pass.lengths;

@@ -82,6 +82,8 @@ class MultiHeadAttention final : public Branch {
   using Observer = std::function<void(const AttentionInputs&)>;
   void set_observer(Observer observer) { observer_ = std::move(observer); }
   std::size_t state_floats(std::size_t batch) const;
+  // Of the mechanism's notes on a cache of `capacity` tokens.
+  std::size_t note_floats(std::size_t batch, std::size_t capacity) const;
   const MultiHeadAttentionConfig& config() const { return config_; }
   std::size_t d_head() const { return config_.d_model / config_.heads; }
 
@@ -103,6 +105,7 @@ class MultiHeadAttention final : public Branch {
   void rotate(const Tensors& t, std::size_t first, bool inverse) const;
   AttentionInputs inputs(const Pass& pass, const Tensors& t, ConstMatrix x) const;
   AttentionShape shape(const Pass& pass) const;
+  AttentionShape cached_shape(std::size_t batch, std::size_t capacity) const;
   void attend(const Pass& pass, ConstMatrix x, const BranchSaved& kept, Arena& arena) const;
   // Puts the new keys and values behind those in the cache and attends to all of them.
   Tensors extend(KeyValueCache& cache, Tensors fresh) const;
@@ -114,6 +117,7 @@ class MultiHeadAttention final : public Branch {
     return std::uint64_t{pass.rows()} * (config_.d_model + (shared_qk() ? 0 : kv_width()));
   }
   bool decodes(const Pass& pass) const { return pass.cache != nullptr && !config_.cross; }
+  bool keeps_state(const Pass& pass) const { return decodes(pass) && state_floats(pass.batch) > 0; }
 
   MultiHeadAttentionConfig config_;
   std::unique_ptr<Attention> mechanism_;

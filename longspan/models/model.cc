@@ -468,6 +468,8 @@ ConstMatrix Model::decode(const Batch& batch, std::span<KeyValueCache> caches) {
           decoder_->self_attentions());
   require(batch.lengths.empty(),
           "[model] lengths of padded sequences while decoding; need whole sequences");
+  require(batch.histories.empty(),
+          "[model] a memory of earlier segments while decoding; the caches are the memory");
   check_batch(batch, /*needs_targets=*/false);
   require(caches.front().batch == batch.batch, "[model] {} sequences; the caches are for {}",
           batch.batch, caches.front().batch);
@@ -490,10 +492,13 @@ std::size_t Model::cache_bytes(std::size_t batch, std::size_t capacity) const {
   std::size_t bytes = 0;
   for (std::size_t layer = 0; layer < decoder_->self_attentions(); ++layer) {
     const MultiHeadAttention& attention = decoder_->self_attention(layer);
-    const std::size_t state = attention.state_floats(batch);
-    const MultiHeadAttentionConfig& a = attention.config();
-    bytes += state > 0 ? Arena::bytes_for(state)
-                       : 2 * Arena::bytes_for(batch * a.kv_heads * capacity * attention.d_head());
+    if (const std::size_t state = attention.state_floats(batch); state > 0) {
+      bytes += Arena::bytes_for(state);
+      continue;
+    }
+    const std::size_t floats = batch * attention.config().kv_heads * capacity * attention.d_head();
+    bytes +=
+        2 * Arena::bytes_for(floats) + Arena::bytes_for(attention.note_floats(batch, capacity));
   }
   return bytes;
 }
@@ -513,6 +518,7 @@ std::vector<KeyValueCache> Model::make_caches(std::size_t batch, std::size_t cap
     const std::size_t floats = batch * heads * capacity * attention.d_head();
     c.k = Heads(arena.take(floats).data(), batch, heads, capacity, attention.d_head());
     c.v = Heads(arena.take(floats).data(), batch, heads, capacity, attention.d_head());
+    c.notes = arena.take(attention.note_floats(batch, capacity));
   }
   return caches;
 }

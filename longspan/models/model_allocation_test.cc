@@ -101,18 +101,21 @@ TEST(Allocations, NoneInALargerModel) {
 }
 
 TEST(Allocations, NoneWhileDecoding) {
-  ModelConfig c;
-  c.positions = "rotary";
-  Model model(c);
-  model.allocate(1);
-  Arena memory(model.cache_bytes(1, 40));
-  std::vector<KeyValueCache> caches = model.make_caches(1, 40, memory);
-  const std::vector<std::int32_t> token = {3};
-  const Batch one{.batch = 1, .length = 1, .tokens = token};
-  model.decode(one, caches);
-  const std::size_t before = allocations;
-  for (int i = 1; i < 40; ++i) model.decode(one, caches);
-  EXPECT_EQ(allocations - before, 0U);
+  for (const char* attention : {"flash", "transformer-xl", "reformer:chunk=5"}) {
+    ModelConfig c;
+    c.attention = attention;
+    c.positions = "rotary";
+    Model model(c);
+    model.allocate(1);
+    Arena memory(model.cache_bytes(1, 40));
+    std::vector<KeyValueCache> caches = model.make_caches(1, 40, memory);
+    const std::vector<std::int32_t> token = {3};
+    const Batch one{.batch = 1, .length = 1, .tokens = token};
+    model.decode(one, caches);
+    const std::size_t before = allocations;
+    for (int i = 1; i < 40; ++i) model.decode(one, caches);
+    EXPECT_EQ(allocations - before, 0U) << attention;
+  }
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // The arena's high-water mark is the prediction, to the byte.
 #include <gtest/gtest.h>
 
+#include "longspan/attention/registry.h"
 #include "longspan/base/parallel.h"
 #include "longspan/models/model.h"
 #include "longspan/testing/reference_cases.h"
@@ -95,12 +96,12 @@ TEST(Reversible, ActivationsDoNotGrowWithDepth) {
 }
 
 TEST(Decode, TakesWhatWasBookedForAFullCache) {
-  for (const char* attention : {"full", "flash"}) {
+  for (const char* attention : {"full", "flash", "transformer-xl", "reformer:chunk=5"}) {
     for (const char* wiring : {"post", "pre", "reversible"}) {
       ModelConfig c;
       c.layers = 2;
       c.d_model = 24;
-      c.kv_heads = 2;
+      c.kv_heads = make_attention(attention)->abilities().grouped_heads ? 2 : 0;
       c.attention = attention;
       c.wiring = wiring;
       Model model(c);

@@ -259,6 +259,101 @@ void check_layout(const AttentionMaker& make, const AttentionCase& c) {
                c.n + c.d, "y");
 }
 
+namespace {
+
+// Tokens [first, last) of a problem as decoding has them, keys and values before them included.
+struct DecodeStep {
+  std::size_t first;
+  std::size_t last;
+  std::vector<float> x;  // of the tokens themselves
+
+  DecodeStep(const AttentionProblem& p, std::size_t first_, std::size_t last_)
+      : first(first_), last(last_) {
+    const std::size_t width = p.c.heads * p.c.d;
+    for (std::size_t b = 0; b < p.c.batch && !p.x.empty(); ++b) {
+      const auto row = [&](std::size_t i) {
+        return p.x.begin() + static_cast<std::ptrdiff_t>((b * p.c.n + i) * width);
+      };
+      x.insert(x.end(), row(first), row(last));
+    }
+  }
+  AttentionInputs inputs(const AttentionProblem& p) const {
+    AttentionInputs in = p.inputs();
+    in.q.data += first * in.q.row_stride;
+    in.q.n = last - first;
+    in.k = in.k.first(last);
+    in.v = in.v.first(last);
+    in.x = ConstMatrix(x.data(), p.x.empty() ? 0 : p.c.batch * (last - first), p.c.heads * p.c.d);
+    return in;
+  }
+};
+
+// Rows [first, last) of the whole sequence of the first `last` tokens.
+std::vector<double> rows_of_the_whole(const Attention& attention, const AttentionProblem& p,
+                                      const DecodeStep& step) {
+  const DecodeStep whole(p, 0, step.last);
+  const AttentionInputs in = whole.inputs(p);
+  std::vector<float> y(p.c.batch * p.c.heads * step.last * p.c.e);
+  Heads out(y.data(), p.c.batch, p.c.heads, step.last, p.c.e);
+  Arena arena(attention.cost(shape_of(in)).forward_scratch);
+  attention.forward(in, out, {}, arena);
+  out.data += step.first * out.row_stride;
+  out.n = step.last - step.first;
+  return AttentionProblem::dense(out);
+}
+
+// One step with notes; y.
+std::vector<float> run_step(const Attention& attention, const AttentionProblem& p,
+                            const DecodeStep& step, std::vector<float>& notes) {
+  AttentionInputs in = step.inputs(p);
+  in.notes = notes;
+  const AttentionCost cost = attention.cost(shape_of(in));
+  std::vector<float> y(p.c.batch * p.c.heads * in.q.n * p.c.e);
+  Arena arena(cost.forward_scratch);
+  Meter meter;
+  const Meter::Use use(meter);
+  const Meter::Scope scope("attention", Phase::kForward);
+  attention.forward(in, Heads(y.data(), p.c.batch, p.c.heads, in.q.n, p.c.e), {}, arena);
+  EXPECT_EQ(arena.peak(), cost.forward_scratch);
+  EXPECT_TRUE(meter.at("attention", Phase::kForward) == cost.forward);
+  return y;
+}
+
+}  // namespace
+
+void check_decode(const AttentionMaker& make) {
+  constexpr std::size_t kCapacity = 150;
+  const AttentionCase c{.batch = 2,
+                        .heads = 2,
+                        .kv_heads = 2,
+                        .m = kCapacity,
+                        .n = kCapacity,
+                        .d = 8,
+                        .e = 8,
+                        .causal = true};
+  SitedAttention attention(make, c);
+  const AttentionProblem p(c, 1, attention->needs());
+  AttentionShape full = p.shape();
+  if (attention->state_floats(full) > 0) return;
+  std::vector<float> first_run;
+  for_each_thread_count([&] {
+    std::vector<float> notes(attention->note_floats(full), std::nanf(""));
+    std::vector<float> all;
+    std::size_t done = 0;
+    for (const std::size_t last :
+         {1U, 2U, 3U, 16U, 17U, 31U, 64U, 65U, 66U, 97U, 128U, 129U, 149U, 150U}) {
+      SCOPED_TRACE(last);
+      const DecodeStep step(p, done, last);
+      const std::vector<float> y = run_step(*attention, p, step, notes);
+      expect_close(widen(y), rows_of_the_whole(*attention, p, step), c.n + c.d, "decoded rows");
+      all.insert(all.end(), y.begin(), y.end());
+      done = last;
+    }
+    if (first_run.empty()) first_run = all;
+    EXPECT_EQ(all, first_run);
+  });
+}
+
 void check_attention(const AttentionMaker& attention) {
   const Abilities abilities = attention()->abilities();
   for (const AttentionCase& c : cases_for(abilities)) {
@@ -270,6 +365,7 @@ void check_attention(const AttentionMaker& attention) {
     check_batch(attention, c);
     check_layout(attention, c);
   }
+  if (abilities.decode) check_decode(attention);
 }
 
 }  // namespace longspan::testing

@@ -24,6 +24,9 @@ void check_causal(const AttentionMaker& attention, const AttentionCase& c);
 void check_padding(const AttentionMaker& attention, const AttentionCase& c);
 // A sequence does not see its neighbours in the batch.
 void check_batch(const AttentionMaker& attention, const AttentionCase& c);
+// The last tokens alone, with a cache of what went before, have the rows of the whole, and cost
+// what cost() says; any number of threads gives the same bits.
+void check_decode(const AttentionMaker& attention);
 // Heads in columns and heads in planes give the same bits.
 void check_layout(const AttentionMaker& attention, const AttentionCase& c);
 
