@@ -11,7 +11,9 @@ namespace longspan {
 
 namespace detail {
 
-SparseHead geometry(const BlockPattern& pattern, std::size_t b, std::size_t h, std::size_t phase) {
+SparseHead geometry(const BlockPattern& pattern, std::size_t b, std::size_t h,
+                    const PatternTile& tile) {
+  const std::size_t phase = tile.phase;
   const std::size_t step = pattern.dilation(h);
   const std::size_t offset = pattern.offset();
   SparseHead head;
@@ -20,7 +22,7 @@ SparseHead geometry(const BlockPattern& pattern, std::size_t b, std::size_t h, s
   // The first query at or after position `offset` that belongs to the phase.
   const std::size_t position = offset + (phase + step - offset % step) % step;
   head.first_query = static_cast<std::uint32_t>(position - offset);
-  head.offset = static_cast<std::ptrdiff_t>(position / step);
+  head.offset = static_cast<std::ptrdiff_t>(position / step) + tile.shift;
   head.before = pattern.before();
   head.after = pattern.after();
   head.gathered = pattern.gathered(b);
@@ -28,12 +30,12 @@ SparseHead geometry(const BlockPattern& pattern, std::size_t b, std::size_t h, s
 }
 
 SparseHead sparse_head(const BlockPattern& pattern, const SparseInputs& in, std::size_t b,
-                       std::size_t h, std::size_t phase) {
+                       std::size_t h, const PatternTile& tile) {
   const std::size_t kv = h / (in.q.heads / in.k.heads);
-  SparseHead head = geometry(pattern, b, h, phase);
+  SparseHead head = geometry(pattern, b, h, tile);
   head.q = every(in.q.head(b, h), head.first_query, head.dilation);
-  head.k = every(in.k.head(b, kv), phase, head.dilation);
-  head.v = every(in.v.head(b, kv), phase, head.dilation);
+  head.k = every(in.k.head(b, kv), tile.phase, head.dilation);
+  head.v = every(in.v.head(b, kv), tile.phase, head.dilation);
   head.all_k = in.k.head(b, kv);
   head.all_v = in.v.head(b, kv);
   head.scale = in.scale;
@@ -90,7 +92,7 @@ TileCounts count_head(const BlockPattern& pattern, std::size_t b, std::size_t h,
   for (std::size_t t = 0; t < pattern.tiles(b, h); ++t) {
     const PatternTile tile = pattern.tile(b, h, t, room);
     if (tile.tile.lanes == 0) continue;
-    SparseHead head = geometry(pattern, b, h, tile.phase);
+    SparseHead head = geometry(pattern, b, h, tile);
     head.relative.bucket = relative.bucket;
     head.relative.table = ConstMatrix(nullptr, relative.table, pattern.shape().d);
     count_query_tile(head, tile.tile, counts);
@@ -169,7 +171,7 @@ void sparse_forward(const BlockPattern& pattern, const SparseInputs& in, Heads y
     for (std::size_t t = group * kTilesPerTask; t < last; ++t) {
       const PatternTile tile = pattern.tile(b, h, t, room.ranges);
       if (tile.tile.lanes == 0) continue;
-      const SparseHead head = sparse_head(pattern, in, b, h, tile.phase);
+      const SparseHead head = sparse_head(pattern, in, b, h, tile);
       LaneValues lse(head, tile.tile);
       sparse_forward(head, tile.tile, every(y.head(b, h), head.first_query, head.dilation),
                      lse.target(plane), room.memory, rooms.counts(worker));

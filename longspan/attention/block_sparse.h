@@ -32,6 +32,7 @@ namespace longspan {
 struct PatternTile {
   QueryTile tile;
   std::size_t phase = 0;
+  std::ptrdiff_t shift = 0;  // its queries are so much farther among the keys than n − m
 };
 
 // The lists of keys for a shape. Tokens are positions among the keys: query i is at i + n − m.

@@ -247,7 +247,7 @@ class Backward {
                 Matrix dv, const Room& room, TileCounts& counts) const {
     const PatternTile tile = pattern_.tile(b, h, t, room.ranges);
     if (tile.tile.lanes == 0) return;
-    const SparseHead head = sparse_head(pattern_, in_, b, h, tile.phase);
+    const SparseHead head = sparse_head(pattern_, in_, b, h, tile);
     const std::size_t plane = b * shape().heads + h;
     LaneValues lse(head, tile.tile);
     LaneValues delta(head, tile.tile);

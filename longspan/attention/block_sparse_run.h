@@ -59,10 +59,11 @@ MatrixView<T> every(MatrixView<T> x, std::size_t first, std::size_t step) {
   return {x.data + first * x.stride, rows, x.cols, x.stride * step};
 }
 
-// The geometry of a head: what counting needs, without tensors.
-SparseHead geometry(const BlockPattern& pattern, std::size_t b, std::size_t h, std::size_t phase);
+// The geometry of a tile's head: what counting needs, without tensors.
+SparseHead geometry(const BlockPattern& pattern, std::size_t b, std::size_t h,
+                    const PatternTile& tile);
 SparseHead sparse_head(const BlockPattern& pattern, const SparseInputs& in, std::size_t b,
-                       std::size_t h, std::size_t phase);
+                       std::size_t h, const PatternTile& tile);
 
 // L and D of the queries of a tile. Those of a dilated head are not contiguous, so that they are
 // copied to and from `room`.

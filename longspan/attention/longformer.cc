@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "longspan/attention/longformer_pattern.h"
 #include "longspan/attention/relative_table.h"
-#include "longspan/attention/window_pattern.h"
 #include "longspan/base/config.h"
 #include "longspan/base/error.h"
 #include "longspan/kernels/gemm.h"
@@ -36,110 +36,44 @@ HeadsView<T> sequence(HeadsView<T> x, std::size_t b) {
   return x;
 }
 
+// q^g and k^g|v^g of each sequence, one sequence behind the other.
+SparseInputs projected_inputs(const AttentionShape& s, ConstMatrix q, ConstMatrix kv) {
+  AttentionInputs in;
+  const std::size_t w = q.cols;
+  in.q = ConstHeads::from_columns(q, s.batch, s.heads);
+  in.k = ConstHeads::from_columns(kv.slice_cols(0, w), s.batch, s.heads);
+  in.v = ConstHeads::from_columns(kv.slice_cols(w, w), s.batch, s.heads);
+  return SparseInputs::of(in);
+}
+
+// Calls f(row of x, row of k^g, count) for the rows that are projected: one block of all, or the
+// first `reach` of each sequence.
+template <class F>
+void for_each_block(const AttentionShape& s, std::size_t reach, F f) {
+  if (!s.causal) return f(std::size_t{0}, std::size_t{0}, s.batch * s.n);
+  for (std::size_t b = 0; b < s.batch; ++b) f(b * s.n, b * reach, reach);
+}
+
 }  // namespace
 
-// The global tokens of each sequence, sorted.
-struct LongformerAttention::Globals {
-  std::span<const std::uint32_t> first;  // [batch + 1]
-  std::span<const std::uint32_t> tokens;
-  std::size_t most = 0;
-
-  std::span<const std::uint32_t> of(std::size_t b) const {
-    return tokens.subspan(first[b], first[b + 1] - first[b]);
-  }
-};
-
-// The window without the global keys, and all global keys.
-class LongformerPattern final : public WindowPattern {
- public:
-  LongformerPattern(const LongformerAttention& attention, const AttentionShape& shape,
-                    const LongformerAttention::Globals& globals)
-      : WindowPattern(shape, attention.config_.window / 2, attention.config_.window / 2, 1),
-        attention_(attention),
-        globals_(globals) {}
-
-  std::size_t dilation(std::size_t h) const override { return attention_.dilation(h); }
-  bool equal_heads() const override { return attention_.dilations_.size() == 1; }
-  std::size_t most_ranges() const override { return globals_.most + 2; }
-  const std::uint32_t* gathered(std::size_t b) const override { return globals_.of(b).data(); }
-
-  PatternTile tile(std::size_t b, std::size_t h, std::size_t t,
-                   std::span<KeyRange> room) const override {
-    PatternTile result = WindowPattern::tile(b, h, t, room);
-    KeyRange band = room[0];
-    const std::size_t step = dilation(h);
-    std::size_t used = 0;
-    for (const std::size_t token : globals_.of(b)) {
-      const std::size_t key = token / step;
-      if (token % step != result.phase || key < band.begin || key >= band.end) continue;
-      if (key > band.begin) room[used++] = {band.begin, key, band.kind};
-      band.begin = key + 1;
-    }
-    if (band.size() > 0) room[used++] = band;
-    const std::size_t count = globals_.of(b).size();
-    if (count > 0) room[used++] = {0, count, KeyRange::Kind::kGathered};
-    result.tile.ranges = room.first(used);
-    return result;
-  }
-
- private:
-  const LongformerAttention& attention_;
-  const LongformerAttention::Globals& globals_;
-};
-
-// Global queries, as many as each sequence has, against all keys.
-class GlobalPattern final : public BlockPattern {
- public:
-  GlobalPattern(const AttentionShape& shape, const LongformerAttention::Globals& globals)
-      : BlockPattern(with_queries(shape, globals.most)), globals_(globals) {}
-
-  std::size_t queries(std::size_t b) const override { return globals_.of(b).size(); }
-  std::size_t tiles(std::size_t b, std::size_t /*h*/) const override {
-    return (queries(b) + kQueryBlock - 1) / kQueryBlock;
-  }
-  PatternTile tile(std::size_t b, std::size_t /*h*/, std::size_t t,
-                   std::span<KeyRange> room) const override {
-    PatternTile result;
-    result.tile.first = t * kQueryBlock;
-    result.tile.lanes = std::min(kQueryBlock, queries(b) - result.tile.first);
-    room[0] = {0, keys(b), KeyRange::Kind::kWhole};
-    result.tile.ranges = room.first(1);
-    return result;
-  }
-  std::size_t most_ranges() const override { return 1; }
-
- private:
-  static AttentionShape with_queries(AttentionShape shape, std::size_t m) {
-    shape.m = m;
-    return shape;
-  }
-  const LongformerAttention::Globals& globals_;
-};
-
-// k^g|v^g [batch·n, 2w], q^g [batch·most, w] and L of the global queries, one behind the other.
+// k^g|v^g [batch·reach, 2w], q^g [batch·most, w] and L of the global queries, one behind the other.
 struct LongformerAttention::Projected {
-  Projected(float* memory, const AttentionShape& s, std::size_t most, std::size_t width)
-      : kv(memory, s.batch * s.n, 2 * width),
-        q(memory + kv.size(), s.batch * most, width),
-        levels(q.data + q.size(), s.batch * s.heads * most) {}
-  static std::size_t floats(const AttentionShape& s, std::size_t most, std::size_t width) {
-    return most == 0
-               ? 0
-               : s.batch * s.n * 2 * width + s.batch * most * width + s.batch * s.heads * most;
+  Projected(float* memory, const AttentionShape& s, const LongformerGlobals& globals,
+            std::size_t width)
+      : kv(memory, s.batch * globals.reach, 2 * width),
+        q(memory + kv.size(), s.batch * globals.most, width),
+        levels(q.data + q.size(), s.batch * s.heads * globals.most) {}
+  static std::size_t floats(const AttentionShape& s, const LongformerGlobals& globals,
+                            std::size_t width) {
+    if (globals.most == 0) return 0;
+    return s.batch * (globals.reach * 2 * width + globals.most * (width + s.heads));
   }
 
   Matrix kv;
   Matrix q;
   std::span<float> levels;
 
-  SparseInputs inputs(const AttentionShape& s) const {
-    AttentionInputs in;
-    const std::size_t w = q.cols;
-    in.q = Heads::from_columns(q, s.batch, s.heads);
-    in.k = Heads::from_columns(kv.slice_cols(0, w), s.batch, s.heads);
-    in.v = Heads::from_columns(kv.slice_cols(w, w), s.batch, s.heads);
-    return SparseInputs::of(in);
-  }
+  SparseInputs inputs(const AttentionShape& s) const { return projected_inputs(s, q, kv); }
 };
 
 LongformerAttention::LongformerAttention(const LongformerConfig& config) : config_(config) {
@@ -154,7 +88,9 @@ LongformerAttention::LongformerAttention(const LongformerConfig& config) : confi
   }
 }
 
-Abilities LongformerAttention::abilities() const { return {.key_lengths = true}; }
+Abilities LongformerAttention::abilities() const {
+  return {.causal = true, .key_lengths = true, .decode = true};
+}
 
 void LongformerAttention::declare(const AttentionSite& site) {
   const std::size_t width = site.heads * site.d_head;
@@ -169,6 +105,13 @@ void LongformerAttention::check_more(const AttentionShape& s) const {
   require(s.globals.empty() || s.globals.size() == s.batch * s.n,
           "[longformer] {} marks of global tokens for {} sequences of {}", s.globals.size(),
           s.batch, s.n);
+  if (!decodes(s)) return;
+  require(s.globals.empty() && s.key_lengths.empty(),
+          "[longformer] marks of global tokens or key lengths while decoding; need whole sequences "
+          "whose first tokens are global");
+  require(s.notes || fresh_globals(s) == 0,
+          "[longformer] decodes {} of its first {} tokens; need notes on those before",
+          fresh_globals(s), config_.global);
 }
 
 bool LongformerAttention::is_global(const AttentionShape& s, std::size_t b, std::size_t i) const {
@@ -201,7 +144,8 @@ std::size_t LongformerAttention::count_globals(const AttentionShape& s) const {
 
 std::string_view LongformerAttention::reason(const AttentionShape& s, std::size_t head,
                                              std::size_t i, std::size_t j) const {
-  if (std::max(i, j) >= length_of(s, 0)) return "";
+  i += s.n - s.m;
+  if (std::max(i, j) >= length_of(s, 0) || (s.causal && j > i)) return "";
   if (is_global(s, 0, i) || is_global(s, 0, j)) return "global";
   const std::size_t distance = i > j ? i - j : j - i;
   const std::size_t step = dilation(head);
@@ -209,19 +153,20 @@ std::string_view LongformerAttention::reason(const AttentionShape& s, std::size_
 }
 
 // `memory` has batch + 1 + count_globals() elements.
-LongformerAttention::Globals LongformerAttention::find_globals(
-    const AttentionShape& s, std::span<std::uint32_t> memory) const {
+LongformerGlobals LongformerAttention::find_globals(const AttentionShape& s,
+                                                    std::span<std::uint32_t> memory) const {
   const std::span<std::uint32_t> first = memory.first(s.batch + 1);
   const std::span<std::uint32_t> tokens = memory.subspan(s.batch + 1);
   std::ranges::fill(first, 0U);
   std::size_t used = 0;
-  Globals globals{first, tokens, 0};
+  LongformerGlobals globals{first, tokens, 0, s.causal ? 0 : s.n};
   for_each_run(s, [&](std::size_t b, std::size_t token, std::size_t count, std::size_t index) {
     for (std::size_t i = 0; i < count; ++i) {
       tokens[used++] = static_cast<std::uint32_t>(token + i);
     }
     first[b + 1] = static_cast<std::uint32_t>(index + count);
     globals.most = std::max(globals.most, index + count);
+    globals.reach = std::max(globals.reach, token + count);
   });
   for (std::size_t b = 0; b < s.batch; ++b) first[b + 1] += first[b];
   return globals;
@@ -229,10 +174,11 @@ LongformerAttention::Globals LongformerAttention::find_globals(
 
 AttentionCost LongformerAttention::cost(const AttentionShape& s) const {
   check_more(s);
+  if (decodes(s)) return cached_cost(s);
   thread_local std::vector<std::uint32_t> memory;
   const std::size_t total = count_globals(s);
   if (memory.size() < s.batch + 1 + total) memory.resize(s.batch + 1 + total);
-  const Globals globals = find_globals(s, std::span(memory).first(s.batch + 1 + total));
+  const LongformerGlobals globals = find_globals(s, std::span(memory).first(s.batch + 1 + total));
   const std::size_t w = width();
   const std::size_t dm = weight_->cols;
   const std::size_t lists = Arena::bytes_for<std::uint32_t>(s.batch + 1 + total);
@@ -241,15 +187,18 @@ AttentionCost LongformerAttention::cost(const AttentionShape& s) const {
     const AttentionCost dense = sparse_cost(GlobalPattern(s, globals));
     const std::size_t rows = s.batch * globals.most;
     const std::size_t outputs = Arena::bytes_for(rows * w);
-    cost.saved += Projected::floats(s, globals.most, w);
-    cost.signals = s.batch * s.n * 2 * w + rows * w;
+    cost.saved += Projected::floats(s, globals, w);
+    cost.signals = s.batch * globals.reach * 2 * w + rows * w;
     cost.forward_scratch = outputs + std::max(cost.forward_scratch, dense.forward_scratch);
     cost.backward_scratch = 2 * outputs + std::max(cost.backward_scratch, dense.backward_scratch);
-    cost.forward +=
-        dense.forward + product_work(s.batch * s.n, 2 * w, dm) + bias_work(s.batch * s.n, 2 * w);
-    cost.backward += dense.backward + product_work(s.batch * s.n, dm, 2 * w);
-    cost.update += product_work(2 * w, dm, s.batch * s.n) +
-                   other_work(Kind::kAdd, s.batch * s.n * 2 * w, 4 * (s.batch * s.n + 2) * 2 * w);
+    cost.forward += dense.forward;
+    cost.backward += dense.backward;
+    for_each_block(s, globals.reach, [&](std::size_t, std::size_t, std::size_t count) {
+      cost.forward += product_work(count, 2 * w, dm) + bias_work(count, 2 * w);
+      cost.backward += product_work(count, dm, 2 * w);
+      cost.update += product_work(2 * w, dm, count) +
+                     other_work(Kind::kAdd, count * 2 * w, 4 * (count + 2) * 2 * w);
+    });
     for_each_run(s, [&](std::size_t, std::size_t, std::size_t count, std::size_t) {
       cost.forward += product_work(count, w, dm) + bias_work(count, w);
       cost.backward += product_work(count, dm, w);
@@ -257,7 +206,7 @@ AttentionCost LongformerAttention::cost(const AttentionShape& s) const {
           product_work(w, dm, count) + other_work(Kind::kAdd, count * w, 4 * (count + 2) * w);
     });
   }
-  cost.forward_scratch += lists + Arena::bytes_for(Projected::floats(s, globals.most, w));
+  cost.forward_scratch += lists + Arena::bytes_for(Projected::floats(s, globals, w));
   cost.backward_scratch += lists;
   return cost;
 }
@@ -265,12 +214,13 @@ AttentionCost LongformerAttention::cost(const AttentionShape& s) const {
 void LongformerAttention::run_forward(const AttentionInputs& in, Heads y, std::span<float> saved,
                                       Arena& arena) const {
   const AttentionShape s = shape_of(in);
+  if (decodes(s)) return run_cached(in, y, arena);
   const std::size_t w = width();
-  const Globals globals =
+  const LongformerGlobals globals =
       find_globals(s, arena.take<std::uint32_t>(s.batch + 1 + count_globals(s)));
   const std::size_t levels = s.batch * s.heads * s.m;
   // Booked either way, so that saving does not change the scratch.
-  const auto scratch = arena.take(Projected::floats(s, globals.most, w));
+  const auto scratch = arena.take(Projected::floats(s, globals, w));
   const std::span<float> kept = saved.empty() ? saved : saved.first(levels);
   const Matrix out = globals.most > 0 ? arena.matrix(s.batch * globals.most, w) : Matrix();
   {
@@ -278,8 +228,11 @@ void LongformerAttention::run_forward(const AttentionInputs& in, Heads y, std::s
     sparse_forward(LongformerPattern(*this, s, globals), SparseInputs::of(in), y, kept, arena);
   }
   if (globals.most == 0) return;
-  const Projected x(saved.empty() ? scratch.data() : saved.data() + levels, s, globals.most, w);
-  linear_forward(in.x, weight(1, 2), &bias_->value[w], x.kv);
+  const Projected x(saved.empty() ? scratch.data() : saved.data() + levels, s, globals, w);
+  for_each_block(s, globals.reach, [&](std::size_t from, std::size_t to, std::size_t count) {
+    linear_forward(in.x.slice_rows(from, count), weight(1, 2), &bias_->value[w],
+                   x.kv.slice_rows(to, count));
+  });
   for_each_run(s, [&](std::size_t b, std::size_t first, std::size_t count, std::size_t index) {
     linear_forward(in.x.slice_rows(b * s.n + first, count), weight(0, 1), bias_->value.data(),
                    x.q.slice_rows(b * globals.most + index, count));
@@ -304,8 +257,10 @@ void LongformerAttention::run_backward(const AttentionInputs& in, ConstHeads y, 
                                        std::span<const float> saved, const AttentionGradients& grad,
                                        std::span<float> signals, Arena& arena) const {
   const AttentionShape s = shape_of(in);
+  require(s.m == s.n, "[longformer] {} queries and {} keys; backward needs equal lengths", s.m,
+          s.n);
   const std::size_t w = width();
-  const Globals globals =
+  const LongformerGlobals globals =
       find_globals(s, arena.take<std::uint32_t>(s.batch + 1 + count_globals(s)));
   const std::size_t levels = s.batch * s.heads * s.m;
   const std::size_t rows = s.batch * globals.most;
@@ -327,8 +282,8 @@ void LongformerAttention::run_backward(const AttentionInputs& in, ConstHeads y, 
     copy_rows(sequence(dy, b), sequence(dys, b), globals.of(b), true);
   }
   // Only read: the constructor is shared with forward, which writes.
-  const Projected x(const_cast<float*>(saved.data()) + levels, s, globals.most, w);  // NOLINT
-  const Matrix dkv(signals.data(), s.batch * s.n, 2 * w);
+  const Projected x(const_cast<float*>(saved.data()) + levels, s, globals, w);  // NOLINT
+  const Matrix dkv(signals.data(), s.batch * globals.reach, 2 * w);
   const Matrix dq(dkv.data + dkv.size(), rows, w);
   {
     const Arena::Frame frame(arena);
@@ -339,7 +294,10 @@ void LongformerAttention::run_backward(const AttentionInputs& in, ConstHeads y, 
                      {}},
                     arena);
   }
-  gemm(dkv, weight(1, 2), grad.x);
+  if (s.causal) fill(grad.x, 0.0F);
+  for_each_block(s, globals.reach, [&](std::size_t to, std::size_t from, std::size_t count) {
+    gemm(dkv.slice_rows(from, count), weight(1, 2), grad.x.slice_rows(to, count));
+  });
   for_each_run(s, [&](std::size_t b, std::size_t first, std::size_t count, std::size_t index) {
     gemm(dq.slice_rows(b * globals.most + index, count), weight(0, 1),
          grad.x.slice_rows(b * s.n + first, count), {.accumulate = true});
@@ -352,12 +310,21 @@ void LongformerAttention::run_accumulate(const AttentionInputs& in,
   const AttentionShape s = shape_of(in);
   if (signals.empty()) return;
   const std::size_t w = width();
-  const ConstMatrix dkv(signals.data(), s.batch * s.n, 2 * w);
-  const std::size_t most = (signals.size() - dkv.size()) / (s.batch * w);
+  std::size_t most = 0;
+  std::size_t reach = s.causal ? 0 : s.n;
+  for_each_run(s, [&](std::size_t, std::size_t token, std::size_t count, std::size_t index) {
+    most = std::max(most, index + count);
+    reach = std::max(reach, token + count);
+  });
+  const ConstMatrix dkv(signals.data(), s.batch * reach, 2 * w);
   const ConstMatrix dq(dkv.data + dkv.size(), s.batch * most, w);
   const Matrix gradient = weight_->gradient_matrix();
-  gemm(dkv, in.x, gradient.slice_rows(w, 2 * w), {.transpose_a = true, .accumulate = true});
-  add_column_sums(dkv, &bias_->gradient[w]);
+  for_each_block(s, reach, [&](std::size_t at, std::size_t from, std::size_t count) {
+    const ConstMatrix rows = dkv.slice_rows(from, count);
+    gemm(rows, in.x.slice_rows(at, count), gradient.slice_rows(w, 2 * w),
+         {.transpose_a = true, .accumulate = true});
+    add_column_sums(rows, &bias_->gradient[w]);
+  });
   for_each_run(s, [&](std::size_t b, std::size_t first, std::size_t count, std::size_t index) {
     const ConstMatrix rows = dq.slice_rows(b * most + index, count);
     gemm(rows, in.x.slice_rows(b * s.n + first, count), gradient.slice_rows(0, w),

@@ -15,6 +15,7 @@ struct LongformerReference {
 
   bool sees(const AttentionShape& s, std::size_t b, std::size_t h, std::size_t i,
             std::size_t j) const {
+    if (s.causal && j > i) return false;
     if (attention.is_global(s, b, i) || attention.is_global(s, b, j)) return true;
     const std::size_t distance = i > j ? i - j : j - i;
     const std::size_t step = attention.dilation(h);

@@ -18,14 +18,23 @@ std::size_t rows(std::size_t first, std::size_t last, std::size_t step, std::siz
 
 }  // namespace
 
-std::size_t WindowPattern::tiles_of(std::size_t b, std::size_t step, std::size_t phase) const {
-  return divide_up(rows(offset(), offset() + queries(b), step, phase), kQueryBlock);
+template <class F>
+void WindowPattern::for_each_piece(std::size_t b, std::size_t step, std::size_t phase, F f) const {
+  const std::size_t end = offset() + queries(b);
+  for (std::size_t token = offset(); token < end;) {
+    const std::size_t cut = std::min(end, next_cut(b, token));
+    f(rows(offset(), token, step, phase), rows(offset(), cut, step, phase));
+    token = cut;
+  }
 }
 
 std::size_t WindowPattern::tiles(std::size_t b, std::size_t h) const {
   std::size_t total = 0;
-  for (std::size_t phase = 0; phase < dilation(h); ++phase)
-    total += tiles_of(b, dilation(h), phase);
+  for (std::size_t phase = 0; phase < dilation(h); ++phase) {
+    for_each_piece(b, dilation(h), phase, [&](std::size_t first, std::size_t last) {
+      total += divide_up(last - first, kQueryBlock);
+    });
+  }
   return total;
 }
 
@@ -33,15 +42,24 @@ PatternTile WindowPattern::tile(std::size_t b, std::size_t h, std::size_t t,
                                 std::span<KeyRange> room) const {
   const std::size_t step = dilation(h);
   PatternTile result;
-  std::size_t& phase = result.phase;
-  for (; t >= tiles_of(b, step, phase); ++phase) t -= tiles_of(b, step, phase);
   QueryTile& tile = result.tile;
-  tile.first = t * kQueryBlock;
-  tile.lanes =
-      std::min(kQueryBlock, rows(offset(), offset() + queries(b), step, phase) - tile.first);
-  const std::size_t position = rows(0, offset(), step, phase) + tile.first;
+  for (std::size_t phase = 0; phase < step && tile.lanes == 0; ++phase) {
+    for_each_piece(b, step, phase, [&](std::size_t first, std::size_t last) {
+      if (tile.lanes > 0) return;
+      const std::size_t count = divide_up(last - first, kQueryBlock);
+      if (t >= count) {
+        t -= count;
+        return;
+      }
+      result.phase = phase;
+      tile.first = first + t * kQueryBlock;
+      tile.lanes = std::min(kQueryBlock, last - tile.first);
+    });
+  }
+  const std::size_t position = rows(0, offset(), step, result.phase) + tile.first;
   const std::size_t begin = position - std::min(position, before_);
-  const std::size_t end = std::min(position + tile.lanes + after_, rows(0, keys(b), step, phase));
+  const std::size_t end =
+      std::min(position + tile.lanes + after_, rows(0, keys(b), step, result.phase));
   room[0] = {begin, end, KeyRange::Kind::kBanded};
   tile.ranges = room.first(1);
   return result;

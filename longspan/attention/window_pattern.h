@@ -1,6 +1,8 @@
 // The pattern of a sliding window: one band of keys for each tile of queries.
 #pragma once
 
+#include <limits>
+
 #include "longspan/attention/block_sparse.h"
 
 namespace longspan {
@@ -19,9 +21,16 @@ class WindowPattern : public BlockPattern {
   std::size_t before() const override { return before_; }
   std::size_t after() const override { return after_; }
 
+ protected:
+  static constexpr std::size_t kNoCut = std::numeric_limits<std::size_t>::max();
+  // The first token after `token` at which a new tile of queries begins whatever the one before
+  // has.
+  virtual std::size_t next_cut(std::size_t /*b*/, std::size_t /*token*/) const { return kNoCut; }
+
  private:
-  // The real queries of a head that belong to a phase, in tiles.
-  std::size_t tiles_of(std::size_t b, std::size_t step, std::size_t phase) const;
+  // Calls f(first, last) with the real queries of a phase between two cuts, as rows of it.
+  template <class F>
+  void for_each_piece(std::size_t b, std::size_t step, std::size_t phase, F f) const;
 
   std::size_t before_;
   std::size_t after_;

@@ -101,7 +101,8 @@ TEST(Allocations, NoneInALargerModel) {
 }
 
 TEST(Allocations, NoneWhileDecoding) {
-  for (const char* attention : {"flash", "transformer-xl", "reformer:chunk=5"}) {
+  for (const char* attention :
+       {"flash", "transformer-xl", "reformer:chunk=5", "longformer:window=6,global=3"}) {
     ModelConfig c;
     c.attention = attention;
     c.positions = "rotary";

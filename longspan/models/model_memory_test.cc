@@ -96,7 +96,8 @@ TEST(Reversible, ActivationsDoNotGrowWithDepth) {
 }
 
 TEST(Decode, TakesWhatWasBookedForAFullCache) {
-  for (const char* attention : {"full", "flash", "transformer-xl", "reformer:chunk=5"}) {
+  for (const char* attention :
+       {"full", "flash", "transformer-xl", "reformer:chunk=5", "longformer:window=6,global=3"}) {
     for (const char* wiring : {"post", "pre", "reversible"}) {
       ModelConfig c;
       c.layers = 2;
