@@ -25,13 +25,19 @@ struct alignas(64) Counts {
 std::size_t workers() { return static_cast<std::size_t>(thread_count()); }
 std::size_t rows_at_once(const AttentionShape& s) { return std::min(kRows, s.m); }
 
-// A worker's rows of scores and of scaled queries.
-std::size_t worker_floats(const AttentionShape& s) {
-  return (Arena::bytes_for(rows_at_once(s) * s.n) + Arena::bytes_for(rows_at_once(s) * s.d)) /
-         sizeof(float);
+std::size_t pairs_of(const AttentionShape& s) { return s.batch * s.heads * s.m * s.n; }
+
+// What is needed beside the counts: forward the whole matrix, backward each worker's rows of dS;
+// and each worker's scaled queries.
+std::size_t query_floats(const AttentionShape& s) {
+  return Arena::bytes_for(rows_at_once(s) * s.d) / sizeof(float);
 }
-std::size_t scratch_bytes(const AttentionShape& s) {
-  return Arena::bytes_for<Counts>(workers()) + Arena::bytes_for(workers() * worker_floats(s));
+std::size_t gradient_floats(const AttentionShape& s) {
+  return Arena::bytes_for(rows_at_once(s) * s.n) / sizeof(float);
+}
+std::size_t scratch_bytes(const AttentionShape& s, std::size_t scores) {
+  return Arena::bytes_for<Counts>(workers()) + Arena::bytes_for(scores) +
+         Arena::bytes_for(workers() * query_floats(s));
 }
 
 Work forward_work(const AttentionShape& s, const Counts& c) {
@@ -62,18 +68,23 @@ Work backward_work(const AttentionShape& s, const Counts& c) {
 }
 
 struct Workspace {
-  Workspace(const AttentionShape& s, Arena& arena)
+  Workspace(const AttentionShape& s, std::size_t score_floats, Arena& arena)
       : counts(arena.take<Counts>(workers())),
+        scores(arena.take(score_floats)),
         shape_(s),
-        floats_(arena.take(workers() * worker_floats(s))) {
+        queries_(arena.take(workers() * query_floats(s))) {
     std::ranges::fill(counts, Counts{});
   }
-  Matrix scores(std::size_t worker, std::size_t rows) const {
-    return {floats_.data() + worker * worker_floats(shape_), rows, shape_.n};
-  }
   Matrix queries(std::size_t worker, std::size_t rows) const {
-    const std::size_t skip = Arena::bytes_for(rows_at_once(shape_) * shape_.n) / sizeof(float);
-    return {floats_.data() + worker * worker_floats(shape_) + skip, rows, shape_.d};
+    return {queries_.data() + worker * query_floats(shape_), rows, shape_.d};
+  }
+  // Backward: the rows that a worker works on.
+  Matrix gradients(std::size_t worker, std::size_t rows) const {
+    return {scores.data() + worker * gradient_floats(shape_), rows, shape_.n};
+  }
+  void count(std::size_t worker, std::size_t rows) const {
+    counts[worker].queries += rows;
+    counts[worker].pairs += rows * shape_.n;
   }
   Counts total() const {
     Counts sum;
@@ -85,10 +96,11 @@ struct Workspace {
   }
 
   std::span<Counts> counts;
+  std::span<float> scores;
 
  private:
   const AttentionShape& shape_;
-  std::span<float> floats_;
+  std::span<float> queries_;
 };
 
 // One head and the rows of it that are worked on.
@@ -139,13 +151,11 @@ void drop(const AttentionInputs& in, const Rows& r, ConstMatrix from, Matrix to)
 
 float scale_of(const AttentionInputs& in) { return 1.0F / std::sqrt(static_cast<float>(in.q.d)); }
 
-Matrix saved_rows(std::span<float> saved, const AttentionInputs& in, const Rows& r) {
+// The rows of a matrix [batch, heads, m, n].
+template <class Float>
+MatrixView<Float> rows_of(std::span<Float> all, const AttentionInputs& in, const Rows& r) {
   const std::size_t row = (r.b * in.q.heads + r.h) * in.q.n + r.first;
-  return {saved.data() + row * in.k.n, r.count, in.k.n};
-}
-ConstMatrix saved_rows(std::span<const float> saved, const AttentionInputs& in, const Rows& r) {
-  const std::size_t row = (r.b * in.q.heads + r.h) * in.q.n + r.first;
-  return {saved.data() + row * in.k.n, r.count, in.k.n};
+  return {all.data() + row * in.k.n, r.count, in.k.n};
 }
 
 void forward_rows(const AttentionInputs& in, const Rows& r, Heads y, std::span<float> saved,
@@ -156,8 +166,7 @@ void forward_rows(const AttentionInputs& in, const Rows& r, Heads y, std::span<f
   add_bias_and_hide(in, r, scores);
   softmax_serial(scores);
   if (!saved.empty()) {
-    const Matrix p = saved_rows(saved, in, r);
-    std::copy_n(scores.data, scores.size(), p.data);
+    std::copy_n(scores.data, scores.size(), rows_of(saved, in, r).data);
   }
   if (in.dropout.active()) drop(in, r, scores, scores);
   gemm_serial(scores, in.v.head(r.b, kv), y.head(r.b, r.h).slice_rows(r.first, r.count));
@@ -190,19 +199,18 @@ void backward_rows(const AttentionInputs& in, const Rows& r, ConstMatrix dy, Con
 
 AttentionCost FullAttention::cost(const AttentionShape& s) const {
   const std::uint64_t queries = s.batch * s.heads * s.m;
-  const Counts counts{.queries = queries, .pairs = queries * s.n};
+  const Counts counts{.queries = queries, .pairs = pairs_of(s)};
   AttentionCost cost;
   cost.forward = forward_work(s, counts);
   cost.backward = backward_work(s, counts);
   cost.saved = counts.pairs;
-  cost.forward_scratch = scratch_bytes(s);
-  cost.backward_scratch = scratch_bytes(s);
+  cost.forward_scratch = scratch_bytes(s, pairs_of(s));
+  cost.backward_scratch = scratch_bytes(s, workers() * gradient_floats(s));
   return cost;
 }
 
 void FullAttention::check_more(const AttentionShape& s) const {
-  const AttentionCost c = cost(s);
-  const std::uint64_t need = sizeof(float) * std::uint64_t{c.saved} + c.forward_scratch;
+  const std::uint64_t need = cost(s).forward_scratch;
   const std::uint64_t have = available_memory();
   require(need <= have, "[{}] needs {} for its {} x {} x {} matrix; {} are available: use flash",
           kName, format_bytes(need), s.batch * s.heads, s.m, s.n, format_bytes(have));
@@ -211,15 +219,14 @@ void FullAttention::check_more(const AttentionShape& s) const {
 void FullAttention::run_forward(const AttentionInputs& in, Heads y, std::span<float> saved,
                                 Arena& arena) const {
   const AttentionShape s = shape_of(in);
-  const Workspace work(s, arena);
+  const Workspace work(s, pairs_of(s), arena);
   const std::size_t pieces = (s.m + kRows - 1) / kRows;
   parallel_for(s.batch * s.heads * pieces, [&](std::size_t task, std::size_t worker) {
     const std::size_t plane = task / pieces;
     const std::size_t first = task % pieces * kRows;
     const Rows r{plane / s.heads, plane % s.heads, first, std::min(kRows, s.m - first)};
-    forward_rows(in, r, y, saved, work.scores(worker, r.count), work.queries(worker, r.count));
-    work.counts[worker].queries += r.count;
-    work.counts[worker].pairs += r.count * s.n;
+    forward_rows(in, r, y, saved, rows_of(work.scores, in, r), work.queries(worker, r.count));
+    work.count(worker, r.count);
   });
   Meter::report(forward_work(s, work.total()));
 }
@@ -229,7 +236,7 @@ void FullAttention::run_backward(const AttentionInputs& in, ConstHeads /*y*/, Co
                                  std::span<float> /*signals*/, Arena& arena) const {
   AttentionShape s = shape_of(in);
   s.bias_gradient = static_cast<bool>(grad.bias);
-  const Workspace work(s, arena);
+  const Workspace work(s, workers() * gradient_floats(s), arena);
   // Sequences and heads that share a plane of the bias, whose gradient is a sum, take their turns
   // in one task.
   const std::size_t batches = grad.bias && grad.bias.batch_stride == 0 ? 1 : s.batch;
@@ -239,10 +246,9 @@ void FullAttention::run_backward(const AttentionInputs& in, ConstHeads /*y*/, Co
   auto run_head = [&](std::size_t b, std::size_t h, std::size_t worker) {
     for (std::size_t first = 0; first < s.m; first += kRows) {
       const Rows r{b, h, first, std::min(kRows, s.m - first)};
-      backward_rows(in, r, dy.head(b, h).slice_rows(r.first, r.count), saved_rows(saved, in, r),
-                    grad, work.scores(worker, r.count), work.queries(worker, r.count));
-      work.counts[worker].queries += r.count;
-      work.counts[worker].pairs += r.count * s.n;
+      backward_rows(in, r, dy.head(b, h).slice_rows(r.first, r.count), rows_of(saved, in, r), grad,
+                    work.gradients(worker, r.count), work.queries(worker, r.count));
+      work.count(worker, r.count);
     }
   };
   parallel_for(batches * kv_groups, [&](std::size_t task, std::size_t worker) {

@@ -20,6 +20,7 @@
 //             add      h·p              gradient of the bias
 //             dropout  2·h·p
 //
+// Memory: forward h·p floats for the matrix, and as many again that are kept for backward.
 // Threads: forward takes (sequence, head, 128 queries), backward (sequence, key head).
 #pragma once
 
