@@ -11,6 +11,7 @@
 
 #include "longspan/kernels/packed_gemm.h"
 
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include <algorithm>
@@ -32,6 +33,14 @@ constexpr size_t kLeftFloats = 24576;
 constexpr size_t kLeftRows = kLeftFloats / kMaxDepth / kRegisterRows * kRegisterRows;
 constexpr size_t kSameSet = 1024;  // floats: addresses 4 KiB apart share a set
 
+constexpr size_t kAhead = 8;  // rows of B that are on their way while one is packed
+
+// Rows far apart defeat the prefetcher of the CPU.
+HWY_INLINE void prefetch_row(const float* row, size_t cols) {
+  constexpr size_t kLine = 16;
+  for (size_t c = 0; c < cols; c += kLine) hwy::Prefetch(row + c);
+}
+
 // panels[j / kGroup][p][j % kGroup] = α·B[p, j]; the last panel is filled up with zeros.
 void pack(const float* b, size_t stride, size_t depth, size_t cols, float alpha,
           float* HWY_RESTRICT panels) {
@@ -41,6 +50,7 @@ void pack(const float* b, size_t stride, size_t depth, size_t cols, float alpha,
   for (size_t p = 0; p < depth; ++p) {
     const float* row = b + p * stride;
     float* to = panels + p * kGroup;
+    if (p + kAhead < depth) prefetch_row(row + kAhead * stride, cols);
     for (size_t j = 0; j < whole; j += kGroup) {
       for (size_t v = 0; v < kGroup; v += kVectorLanes) {
         hn::StoreU(hn::Mul(scale, hn::LoadU(d, row + j + v)), d, to + v);

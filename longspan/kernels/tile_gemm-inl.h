@@ -217,65 +217,115 @@ HWY_INLINE void tile_gemm(Left a, Right b, std::size_t rows, std::size_t depth, 
   });
 }
 
-#if HWY_TARGET != HWY_SCALAR
-// 4×4: q0…q3 are the columns of the rows r0…r3.
-template <bool kAdd>
-HWY_INLINE void transpose_4x4(const float* HWY_RESTRICT src, std::size_t src_stride, float scale,
-                              float* HWY_RESTRICT dst, std::size_t dst_stride) {
-  const hn::FixedTag<float, 4> d;
-  const auto r0 = hn::LoadU(d, src);
-  const auto r1 = hn::LoadU(d, src + src_stride);
-  const auto r2 = hn::LoadU(d, src + 2 * src_stride);
-  const auto r3 = hn::LoadU(d, src + 3 * src_stride);
-  const auto a = hn::InterleaveLower(d, r0, r1);
-  const auto b = hn::InterleaveLower(d, r2, r3);
-  const auto e = hn::InterleaveUpper(d, r0, r1);
-  const auto f = hn::InterleaveUpper(d, r2, r3);
-  const auto s = hn::Set(d, scale);
-  auto put = [&](auto q, float* to) HWY_ATTR {
-    hn::StoreU(kAdd ? hn::MulAdd(q, s, hn::LoadU(d, to)) : hn::Mul(q, s), d, to);
-  };
-  put(hn::ConcatLowerLower(d, b, a), dst);
-  put(hn::ConcatUpperUpper(d, b, a), dst + dst_stride);
-  put(hn::ConcatLowerLower(d, f, e), dst + 2 * dst_stride);
-  put(hn::ConcatUpperUpper(d, f, e), dst + 3 * dst_stride);
-}
+// Squares of kSquare × kSquare that are transposed in registers; 1 is an element.
+#if HWY_TARGET == HWY_SCALAR
+inline constexpr std::size_t kSquare = 1;
+#elif HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+inline constexpr std::size_t kSquare = 8;
+#else
+inline constexpr std::size_t kSquare = 4;
 #endif
 
-// dst[j][i] = scale·src[i][j], or += with kAdd, for i < rows and j < cols. Runs along the rows that
-// are farther apart, so that each of their cache lines is visited once.
+// to = scale·q, or += with kAdd.
+template <bool kAdd, class D, class V>
+HWY_INLINE void put_scaled(D d, V q, float scale, float* to) {
+  const V s = hn::Set(d, scale);
+  hn::StoreU(kAdd ? hn::MulAdd(q, s, hn::LoadU(d, to)) : hn::Mul(q, s), d, to);
+}
+
+template <bool kAdd, std::size_t kSize>
+HWY_INLINE void transpose_square(const float* HWY_RESTRICT src,
+                                 [[maybe_unused]] std::size_t src_stride, float scale,
+                                 float* HWY_RESTRICT dst, [[maybe_unused]] std::size_t dst_stride) {
+  if constexpr (kSize == 1) {
+    *dst = scale * *src + (kAdd ? *dst : 0.0F);
+  } else {
+#if HWY_TARGET != HWY_SCALAR
+    const hn::FixedTag<float, kSize> d;
+    const hn::RepartitionToWide<decltype(d)> wide;
+    using V = hn::Vec<decltype(d)>;
+    // Of rows a, b, c, e: columns 0…3 of their lower four elements, with those of the upper four
+    // in the upper half.
+    struct Four {
+      V c0, c1, c2, c3;
+    };
+    auto four = [&](const float* p) HWY_ATTR {
+      const V r0 = hn::LoadU(d, p);
+      const V r1 = hn::LoadU(d, p + src_stride);
+      const V r2 = hn::LoadU(d, p + 2 * src_stride);
+      const V r3 = hn::LoadU(d, p + 3 * src_stride);
+      const auto a = hn::BitCast(wide, hn::InterleaveLower(d, r0, r1));
+      const auto b = hn::BitCast(wide, hn::InterleaveLower(d, r2, r3));
+      const auto e = hn::BitCast(wide, hn::InterleaveUpper(d, r0, r1));
+      const auto f = hn::BitCast(wide, hn::InterleaveUpper(d, r2, r3));
+      return Four{hn::BitCast(d, hn::InterleaveLower(wide, a, b)),
+                  hn::BitCast(d, hn::InterleaveUpper(wide, a, b)),
+                  hn::BitCast(d, hn::InterleaveLower(wide, e, f)),
+                  hn::BitCast(d, hn::InterleaveUpper(wide, e, f))};
+    };
+    auto put = [&](std::size_t column, V q)
+                   HWY_ATTR { put_scaled<kAdd>(d, q, scale, dst + column * dst_stride); };
+    const Four top = four(src);
+    if constexpr (kSize == 4) {
+      put(0, top.c0);
+      put(1, top.c1);
+      put(2, top.c2);
+      put(3, top.c3);
+    } else {
+      const Four low = four(src + 4 * src_stride);
+      put(0, hn::ConcatLowerLower(d, low.c0, top.c0));
+      put(1, hn::ConcatLowerLower(d, low.c1, top.c1));
+      put(2, hn::ConcatLowerLower(d, low.c2, top.c2));
+      put(3, hn::ConcatLowerLower(d, low.c3, top.c3));
+      put(4, hn::ConcatUpperUpper(d, low.c0, top.c0));
+      put(5, hn::ConcatUpperUpper(d, low.c1, top.c1));
+      put(6, hn::ConcatUpperUpper(d, low.c2, top.c2));
+      put(7, hn::ConcatUpperUpper(d, low.c3, top.c3));
+    }
+#endif
+  }
+}
+
+// dst[j][i] = scale·src[i][j], or += with kAdd, for i < rows and j < cols: whole squares of kSize,
+// then the two borders by smaller ones. Runs along the rows that are farther apart, so that each of
+// their cache lines is visited once.
+template <bool kAdd, std::size_t kSize>
+HWY_INLINE void transpose_squares(const float* src, std::size_t src_stride, std::size_t rows,
+                                  std::size_t cols, float scale, float* dst,
+                                  std::size_t dst_stride) {
+  const std::size_t whole_rows = rows / kSize * kSize;
+  const std::size_t whole_cols = cols / kSize * kSize;
+  auto square = [&](std::size_t i, std::size_t j) HWY_ATTR {
+    transpose_square<kAdd, kSize>(src + i * src_stride + j, src_stride, scale,
+                                  dst + j * dst_stride + i, dst_stride);
+  };
+  if (src_stride >= dst_stride) {
+    for (std::size_t i = 0; i < whole_rows; i += kSize) {
+      for (std::size_t j = 0; j < whole_cols; j += kSize) square(i, j);
+    }
+  } else {
+    for (std::size_t j = 0; j < whole_cols; j += kSize) {
+      for (std::size_t i = 0; i < whole_rows; i += kSize) square(i, j);
+    }
+  }
+  if constexpr (kSize > 1) {
+    constexpr std::size_t kSmaller = kSize > 4 ? 4 : 1;
+    if (whole_cols < cols) {
+      transpose_squares<kAdd, kSmaller>(src + whole_cols, src_stride, whole_rows, cols - whole_cols,
+                                        scale, dst + whole_cols * dst_stride, dst_stride);
+    }
+    if (whole_rows < rows) {
+      transpose_squares<kAdd, kSmaller>(src + whole_rows * src_stride, src_stride,
+                                        rows - whole_rows, cols, scale, dst + whole_rows,
+                                        dst_stride);
+    }
+  }
+}
+
 template <bool kAdd>
 HWY_NOINLINE void transpose(const float* src, std::size_t src_stride, std::size_t rows,
                             std::size_t cols, float scale, float* dst, std::size_t dst_stride) {
-  auto scalar = [&](std::size_t i, std::size_t j) {
-    float& to = dst[j * dst_stride + i];
-    to = scale * src[i * src_stride + j] + (kAdd ? to : 0.0F);
-  };
-  std::size_t whole_rows = 0;
-  std::size_t whole_cols = 0;
-#if HWY_TARGET != HWY_SCALAR
-  whole_rows = rows / 4 * 4;
-  whole_cols = cols / 4 * 4;
-  auto block = [&](std::size_t i, std::size_t j) HWY_ATTR {
-    transpose_4x4<kAdd>(src + i * src_stride + j, src_stride, scale, dst + j * dst_stride + i,
-                        dst_stride);
-  };
-  if (src_stride >= dst_stride) {
-    for (std::size_t i = 0; i < whole_rows; i += 4) {
-      for (std::size_t j = 0; j < whole_cols; j += 4) block(i, j);
-    }
-  } else {
-    for (std::size_t j = 0; j < whole_cols; j += 4) {
-      for (std::size_t i = 0; i < whole_rows; i += 4) block(i, j);
-    }
-  }
-#endif
-  for (std::size_t i = 0; i < whole_rows; ++i) {
-    for (std::size_t j = whole_cols; j < cols; ++j) scalar(i, j);
-  }
-  for (std::size_t i = whole_rows; i < rows; ++i) {
-    for (std::size_t j = 0; j < cols; ++j) scalar(i, j);
-  }
+  transpose_squares<kAdd, kSquare>(src, src_stride, rows, cols, scale, dst, dst_stride);
 }
 
 // 2^x for x ≤ 0 (and a little above); 0 below the normal numbers; NaN stays NaN. Rounding by adding
