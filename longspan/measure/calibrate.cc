@@ -73,14 +73,22 @@ void learn(std::span<const TimedPoint> points, std::vector<double>& coefficients
   for (double& c : coefficients) c *= factor;
 }
 
-// Measures the calls in turn.
+// Measures the calls in turn. On several threads one factor of each kind of call is learned: some
+// of the calls are enough.
 std::map<std::string, std::vector<TimedPoint>> measure_calls(std::span<const TimedCall> calls) {
+  const std::size_t one_of = thread_count() == 1 ? 1 : 2;
+  std::vector<const TimedCall*> measured;
   std::vector<Job> jobs;
-  for (const TimedCall& call : calls) jobs.push_back(call.run);
-  const std::vector<Samples> samples = sample(jobs);
+  std::map<std::string, std::size_t> seen;
+  for (const TimedCall& call : calls) {
+    if (seen[call.rate]++ % one_of != 0) continue;
+    measured.push_back(&call);
+    jobs.push_back(call.run);
+  }
+  const std::vector<Samples> samples = sample(jobs, {.rounds = 3, .most_rounds = 9});
   std::map<std::string, std::vector<TimedPoint>> points;
-  for (std::size_t i = 0; i < calls.size(); ++i) {
-    points[calls[i].rate].push_back({calls[i].x, samples[i].undisturbed()});
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    points[measured[i]->rate].push_back({measured[i]->x, samples[i].undisturbed()});
   }
   return points;
 }
@@ -194,7 +202,8 @@ std::vector<MeasuredAttention> measure_attention() {
       jobs.emplace_back([&run = *run] { run.gradients(); });
     }
   }
-  const std::vector<Samples> samples = sample(jobs, {.rounds = 3, .most_rounds = 6});
+  const std::size_t rounds = thread_count() == 1 ? 3 : 2;
+  const std::vector<Samples> samples = sample(jobs, {.rounds = rounds, .most_rounds = 2 * rounds});
   auto next = samples.begin();
   for (MeasuredAttention& m : all) {
     for (std::size_t i = 0; i < m.runs.size(); ++i) {
