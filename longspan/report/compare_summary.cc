@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 
 #include "longspan/base/error.h"
@@ -138,29 +139,45 @@ struct Leader {
   ShownTime time;
 };
 
-// The fastest of a length: of those that were measured, or else of all.
+// Of the output, at the longest length where it is known.
+std::optional<double> error_of(const CompareRecord& r, const CompareMechanism& m) {
+  if (m.exact) return 0.0;
+  for (std::size_t i = r.lengths.size(); i-- > 0;) {
+    const ComparePoint* p = r.find(m.name, r.lengths[i]);
+    if (p != nullptr && p->error && p->error->output) return p->error->output;
+  }
+  return std::nullopt;
+}
+
+// Of the fastest of a length, those that nothing clearly beats, the one that errs least: which of
+// them is first changes from run to run. They are those that were measured, or else all.
 Leader leader_at(const CompareRecord& r, std::uint64_t length) {
-  Leader best;
+  std::vector<Leader> all;
+  bool measured = false;
   for (const CompareMechanism& m : r.mechanisms) {
     const auto time = shown_time(r.find(m.name, length));
     if (!time) continue;
-    const bool first = best.mechanism == nullptr || (time->measured && !best.time.measured);
-    if (!first && best.time.measured && !time->measured) continue;
-    if (first || time->seconds < best.time.seconds) best = {&m, *time};
+    all.push_back({&m, *time});
+    measured = measured || time->measured;
   }
-  return best;
+  std::erase_if(all, [&](const Leader& l) { return measured && !l.time.measured; });
+  if (all.empty()) return {};
+  auto sooner = [](const Leader& x, const Leader& y) { return x.time.seconds < y.time.seconds; };
+  const double best = std::ranges::min(all, sooner).time.seconds;
+  std::erase_if(all, [&](const Leader& l) { return kClearlyFaster * l.time.seconds > best; });
+  constexpr double kUnknown = std::numeric_limits<double>::infinity();
+  return std::ranges::min(all, [&](const Leader& x, const Leader& y) {
+    const double ex = error_of(r, *x.mechanism).value_or(kUnknown);
+    const double ey = error_of(r, *y.mechanism).value_or(kUnknown);
+    return ex != ey ? ex < ey : sooner(x, y);
+  });
 }
 
 std::string error_text(const CompareRecord& r, const CompareMechanism& m) {
-  if (m.exact) return "";
-  for (std::size_t i = r.lengths.size(); i-- > 0;) {
-    const ComparePoint* p = r.find(m.name, r.lengths[i]);
-    if (p != nullptr && p->error && p->error->output) {
-      return fmt::format(", with a relative error of {:.2g} on {} inputs", *p->error->output,
-                         r.settings.inputs == "random" ? "random" : "the checkpoint's");
-    }
-  }
-  return "";
+  const auto error = error_of(r, m);
+  if (m.exact || !error) return "";
+  return fmt::format(", with a relative error of {:.2g} on {} inputs", *error,
+                     r.settings.inputs == "random" ? "random" : "the checkpoint's");
 }
 
 // The last length of which something was measured, else the last.
@@ -182,7 +199,8 @@ std::string conclusion_of(const CompareRecord& r) {
   const auto baseline = shown_time(r.find(kBaseline, n));
   const std::string where = "on this machine ";
   if (!baseline) {
-    return fmt::format("{}{} is fastest at n = {}", where, leader.mechanism->name, with_commas(n));
+    return fmt::format("{}nothing is clearly faster than {} at n = {}", where,
+                       leader.mechanism->name, with_commas(n));
   }
   const std::vector<Race> races = race(r, leader.mechanism->name);
   const bool wins = leader.mechanism->name != kBaseline &&

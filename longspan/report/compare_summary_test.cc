@@ -90,6 +90,23 @@ TEST(CompareSummary, ConcludesInASentence) {
   EXPECT_EQ(r.conclusion, "nothing was measured");
 }
 
+// A tenth slower is a tie, and chance decides who comes first; the error does not change.
+TEST(CompareSummary, NamesTheMoreAccurateOfEquallyFast) {
+  for (const double slower : {0.95, 1.1, 1.3}) {
+    CompareRecord r = example();
+    CompareMechanism m;
+    m.name = m.spec = "window";
+    r.mechanisms.push_back(m);
+    for (const std::uint64_t n : r.lengths) {
+      const double linear = 1e-8 * 3000 * static_cast<double>(n);
+      r.points.push_back(point("window", n, slower * linear, n <= 8192));
+      r.points.back().error = CompareError{0.1, 0.1};
+    }
+    summarize(r);
+    EXPECT_THAT(r.conclusion, HasSubstr(slower < 1.15 ? "that window is" : "that linear is"));
+  }
+}
+
 TEST(CompareSummary, AddsWhatTheOtherHasNot) {
   const CompareRecord base = example();
   CompareRecord more = example();
