@@ -90,7 +90,8 @@ class Model {
   // Decoder only: logits of the last of the new tokens, which follow those in the caches (one cache
   // per layer). `batch.tokens` holds the new tokens only.
   ConstMatrix decode(const Batch& batch, std::span<KeyValueCache> caches);
-  // Bytes of keys, values and notes for `capacity` tokens, and caches laid out in memory of that size.
+  // Bytes of keys, values and notes for `capacity` tokens, and caches laid out in memory of that
+  // size.
   std::size_t cache_bytes(std::size_t batch, std::size_t capacity) const;
   std::vector<KeyValueCache> make_caches(std::size_t batch, std::size_t capacity,
                                          Arena& arena) const;
