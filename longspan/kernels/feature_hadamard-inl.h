@@ -16,14 +16,31 @@ namespace longspan::HWY_NAMESPACE {
 
 inline constexpr std::size_t kHadamardPitch = tile_pitch(kFeatureBlock);
 
-// Some stages of to = diag(after)·H·diag(before)·from; null factors are ones.
+// to = diag(after)·H·diag(f₂)·H·diag(f₁)·H·diag(f₀)·from on p rows, a power of two, and `width`
+// lanes, a multiple of kTileUnit; f₀ and `after` may be null, `to` may be `from`.
+struct HadamardChain {
+  const float* from;
+  float* to;
+  std::size_t p;
+  std::size_t width;
+  const float* factors[3];
+  const float* after = nullptr;
+};
+
+// Stages of rows `step` apart: of H, or where the chain turns, of H·diag(f)·H and so on.
 struct HadamardPass {
   const float* from;
   float* to;
-  std::size_t p;      // rows, a power of two
-  std::size_t width;  // a multiple of kTileUnit
-  const float* before = nullptr;
+  std::size_t width;
+  std::size_t step;
+  std::size_t count = 0;  // factors that stand before stages
+  const float* before[3] = {nullptr, nullptr, nullptr};
   const float* after = nullptr;
+};
+
+// Up to eight rows in registers.
+struct HadamardRows {
+  VF x0, x1, x2, x3, x4, x5, x6, x7;
 };
 
 // a ← a + b, b ← a − b.
@@ -42,85 +59,102 @@ HWY_INLINE void scaled_butterfly(VF& a, VF& b, const float* f, const float* g) {
   a = hn::MulAdd(a, scale, second);
 }
 
-// The stages of kRadix ∈ {2, 4, 8} rows that lie `step` rows apart, in registers.
-template <int kRadix, bool kBefore>
-HWY_INLINE void hadamard_stages(const HadamardPass& pass, std::size_t step, std::size_t row) {
+// x ← H·diag(f)·x of kRadix ∈ {1, 2, 4, 8} rows, the factors `step` apart.
+template <int kRadix, bool kScaled>
+HWY_INLINE void turn_rows(const float* f, std::size_t step, HadamardRows& x) {
+  const auto first = [&](VF& a, VF& b, int k) HWY_ATTR {
+    if constexpr (kScaled) {
+      scaled_butterfly(a, b, f + k * step, f + (k + 1) * step);
+    } else {
+      butterfly(a, b);
+    }
+  };
+  if constexpr (kRadix == 1 && kScaled) x.x0 = hn::Mul(x.x0, hn::Set(DF(), *f));
+  if constexpr (kRadix >= 2) first(x.x0, x.x1, 0);
+  if constexpr (kRadix >= 4) {
+    first(x.x2, x.x3, 2);
+    butterfly(x.x0, x.x2), butterfly(x.x1, x.x3);
+  }
+  if constexpr (kRadix == 8) {
+    first(x.x4, x.x5, 4), first(x.x6, x.x7, 6);
+    butterfly(x.x4, x.x6), butterfly(x.x5, x.x7);
+    butterfly(x.x0, x.x4), butterfly(x.x1, x.x5), butterfly(x.x2, x.x6), butterfly(x.x3, x.x7);
+  }
+}
+
+// Steps known to the compiler need no registers: kStep, or pass.step where it is 0.
+template <int kRadix, std::size_t kStep, bool kScaled>
+HWY_INLINE void hadamard_stages(const HadamardPass& pass, std::size_t row) {
   const DF d;
+  const std::size_t step = kStep > 0 ? kStep : pass.step;
   const std::size_t next = step * kHadamardPitch;
   for (std::size_t c = 0; c < pass.width; c += kVectorLanes) {
     const float* from = pass.from + row * kHadamardPitch + c;
     float* to = pass.to + row * kHadamardPitch + c;
     const auto load = [&](int k) HWY_ATTR { return hn::LoadU(d, from + k * next); };
-    const auto first = [&](VF& a, VF& b, int k) HWY_ATTR {
-      if constexpr (kBefore) {
-        const float* f = pass.before + row + k * step;
-        scaled_butterfly(a, b, f, f + step);
-      } else {
-        butterfly(a, b);
-      }
-    };
     const auto store = [&](VF x, int k) HWY_ATTR {
       if (pass.after != nullptr) x = hn::Mul(x, hn::Set(d, pass.after[row + k * step]));
       hn::StoreU(x, d, to + k * next);
     };
-    VF x0 = load(0), x1 = load(1), x2, x3, x4, x5, x6, x7;
-    first(x0, x1, 0);
-    if constexpr (kRadix >= 4) {
-      x2 = load(2), x3 = load(3);
-      first(x2, x3, 2);
-      butterfly(x0, x2), butterfly(x1, x3);
+    HadamardRows x;
+    x.x0 = load(0);
+    if constexpr (kRadix >= 2) x.x1 = load(1);
+    if constexpr (kRadix >= 4) x.x2 = load(2), x.x3 = load(3);
+    if constexpr (kRadix == 8) x.x4 = load(4), x.x5 = load(5), x.x6 = load(6), x.x7 = load(7);
+    turn_rows<kRadix, kScaled>(kScaled ? pass.before[0] + row : nullptr, step, x);
+    for (std::size_t i = 1; i < pass.count; ++i) {
+      turn_rows<kRadix, true>(pass.before[i] + row, step, x);
     }
-    if constexpr (kRadix == 8) {
-      x4 = load(4), x5 = load(5), x6 = load(6), x7 = load(7);
-      first(x4, x5, 4), first(x6, x7, 6);
-      butterfly(x4, x6), butterfly(x5, x7);
-      butterfly(x0, x4), butterfly(x1, x5), butterfly(x2, x6), butterfly(x3, x7);
-      store(x4, 4), store(x5, 5), store(x6, 6), store(x7, 7);
-    }
-    if constexpr (kRadix >= 4) store(x2, 2), store(x3, 3);
-    store(x0, 0), store(x1, 1);
+    if constexpr (kRadix == 8) store(x.x4, 4), store(x.x5, 5), store(x.x6, 6), store(x.x7, 7);
+    if constexpr (kRadix >= 4) store(x.x2, 2), store(x.x3, 3);
+    if constexpr (kRadix >= 2) store(x.x1, 1);
+    store(x.x0, 0);
   }
 }
 
-template <int kRadix>
-HWY_INLINE void hadamard_pass(const HadamardPass& pass, std::size_t step) {
-  for (std::size_t block = 0; block < pass.p; block += kRadix * step) {
-    for (std::size_t row = block; row < block + step; ++row) {
-      if (pass.before != nullptr) {
-        hadamard_stages<kRadix, true>(pass, step, row);
+template <int kRadix, std::size_t kStep>
+HWY_INLINE void hadamard_pass(const HadamardPass& pass, std::size_t p) {
+  for (std::size_t block = 0; block < p; block += kRadix * pass.step) {
+    for (std::size_t row = block; row < block + pass.step; ++row) {
+      if (pass.before[0] != nullptr) {
+        hadamard_stages<kRadix, kStep, true>(pass, row);
       } else {
-        hadamard_stages<kRadix, false>(pass, step, row);
+        hadamard_stages<kRadix, kStep, false>(pass, row);
       }
     }
   }
 }
 
-// to = diag(after)·H·diag(before)·from; `to` may be `from`.
-inline void hadamard(const HadamardPass& whole) {
-  const DF d;
-  if (whole.p == 1) {
-    const float factor = (whole.before != nullptr ? *whole.before : 1.0F) *
-                         (whole.after != nullptr ? *whole.after : 1.0F);
-    for (std::size_t c = 0; c < whole.width; c += kVectorLanes) {
-      hn::StoreU(hn::Mul(hn::LoadU(d, whole.from + c), hn::Set(d, factor)), d, whole.to + c);
+// Stages of one H commute: they go up from near rows to far ones and down again, so that the last
+// ones before a diagonal and the first ones behind it share a pass over the rows.
+inline void hadamard(const HadamardChain& chain) {
+  std::size_t last = 0;
+  while (chain.p >> (3 * last) > 8) ++last;
+  for (std::size_t t = 0; t <= 3 * last; ++t) {
+    const std::size_t turn = last == 0 ? 0 : t / last;
+    const std::size_t on = t - turn * last;
+    const std::size_t level = turn % 2 == 0 ? on : last - on;
+    const std::size_t step = std::size_t{1} << (3 * level);
+    HadamardPass pass{t == 0 ? chain.from : chain.to, chain.to, chain.width, step};
+    if (t > 0) pass.count = 1;
+    for (std::size_t i = 0; i < 3; ++i) {
+      if (t == i * last) pass.before[pass.count++] = chain.factors[i];
     }
-    return;
-  }
-  HadamardPass pass = whole;
-  for (std::size_t step = 1; step < whole.p;) {
-    const std::size_t left = whole.p / step;
-    const std::size_t radix = left < 8 ? left : 8;
-    pass.after = radix * step == whole.p ? whole.after : nullptr;
-    if (radix == 8) {
-      hadamard_pass<8>(pass, step);
-    } else if (radix == 4) {
-      hadamard_pass<4>(pass, step);
+    if (t == 3 * last) pass.after = chain.after;
+    const std::size_t left = chain.p / step;
+    if (left >= 8 && level == 0) {
+      hadamard_pass<8, 1>(pass, chain.p);
+    } else if (left >= 8 && level == 1) {
+      hadamard_pass<8, 8>(pass, chain.p);
+    } else if (left >= 8) {
+      hadamard_pass<8, 0>(pass, chain.p);
+    } else if (left == 4) {
+      hadamard_pass<4, 0>(pass, chain.p);
+    } else if (left == 2) {
+      hadamard_pass<2, 0>(pass, chain.p);
     } else {
-      hadamard_pass<2>(pass, step);
+      hadamard_pass<1, 0>(pass, chain.p);
     }
-    pass.from = whole.to;
-    pass.before = nullptr;
-    step *= radix;
   }
 }
 

@@ -165,23 +165,22 @@ inline void project_hadamard(const FeatureProjection& omega, std::size_t d, std:
                              const FeatureScratch& s, const float* x, float* u) {
   const DF df;
   const std::size_t p = FeatureProjection::padded(d);
+  if (d < p) {
+    for_rows(s.turn, p, width, [&](std::size_t r, std::size_t c, float* at) HWY_ATTR {
+      store_lanes(r < d ? load_lanes(x + r * kFeaturePitch + c) : hn::Zero(df), at);
+    });
+    x = s.turn;
+  }
   for (std::size_t first = 0; first < omega.rows; first += p) {
-    const float* signs = omega.signs + first * 3;
+    const float* d1 = omega.signs + first * 3;
+    const float* norms = omega.norms + first;
     const bool whole = first + p <= omega.rows;
-    if (d < p) {
-      for_rows(s.turn, p, width, [&](std::size_t r, std::size_t c, float* at) HWY_ATTR {
-        store_lanes(r < d ? load_lanes(x + r * kFeaturePitch + c) : hn::Zero(df), at);
-      });
-    }
-    hadamard({d < p ? s.turn : x, s.turn, p, width, signs});
-    hadamard({s.turn, s.turn, p, width, signs + p});
     float* to = u + first * kFeaturePitch;
-    hadamard({s.turn, whole ? to : s.turn, p, width, signs + 2 * p,
-              whole ? omega.norms + first : nullptr});
+    hadamard({x, whole ? to : s.turn, p, width, {d1, d1 + p, d1 + 2 * p}, whole ? norms : nullptr});
     if (whole) continue;
     for_rows(to, omega.rows - first, width, [&](std::size_t r, std::size_t c, float* at) HWY_ATTR {
-      const VF norm = hn::Set(df, omega.norms[first + r]);
-      store_lanes(hn::Mul(load_lanes(s.turn + r * kFeaturePitch + c), norm), at);
+      const VF y = load_lanes(s.turn + r * kFeaturePitch + c);
+      store_lanes(hn::Mul(y, hn::Set(df, norms[r])), at);
     });
   }
 }
@@ -192,25 +191,24 @@ inline void unproject_hadamard(const FeatureProjection& omega, std::size_t d, st
   const DF df;
   const std::size_t p = FeatureProjection::padded(d);
   for (std::size_t first = 0; first < omega.rows; first += p) {
-    const float* signs = omega.signs + first * 3;
+    const float* d1 = omega.signs + first * 3;
+    const float* norms = omega.norms + first;
     const float* from = du + first * kFeaturePitch;
     if (first + p <= omega.rows) {
-      hadamard({from, s.turn, p, width, omega.norms + first});
+      hadamard({from, s.turn, p, width, {norms, d1 + 2 * p, d1 + p}});
     } else {
       for_rows(s.turn, p, width, [&](std::size_t r, std::size_t c, float* at) HWY_ATTR {
-        store_lanes(first + r < omega.rows ? hn::Mul(load_lanes(from + r * kFeaturePitch + c),
-                                                     hn::Set(df, omega.norms[first + r]))
-                                           : hn::Zero(df),
+        store_lanes(first + r < omega.rows
+                        ? hn::Mul(load_lanes(from + r * kFeaturePitch + c), hn::Set(df, norms[r]))
+                        : hn::Zero(df),
                     at);
       });
-      hadamard({s.turn, s.turn, p, width});
+      hadamard({s.turn, s.turn, p, width, {nullptr, d1 + 2 * p, d1 + p}});
     }
-    hadamard({s.turn, s.turn, p, width, signs + 2 * p});
-    hadamard({s.turn, s.turn, p, width, signs + p});
     for_rows(to, d, width, [&](std::size_t r, std::size_t c, float* at) HWY_ATTR {
       const VF old = first == 0 ? hn::Zero(df) : load_lanes(at);
-      store_lanes(
-          hn::MulAdd(load_lanes(s.turn + r * kFeaturePitch + c), hn::Set(df, signs[r]), old), at);
+      store_lanes(hn::MulAdd(load_lanes(s.turn + r * kFeaturePitch + c), hn::Set(df, d1[r]), old),
+                  at);
     });
   }
 }

@@ -207,6 +207,16 @@ TEST(FeatureScan, AgreesWithTheDefinition) {
   }
 }
 
+// Transforms of every radix and depth; rows in whole blocks and in a piece of one.
+TEST(FeatureScan, HadamardOfEveryDepthAgreesWithTheDefinition) {
+  for (const std::size_t d : {2U, 8U, 13U, 32U, 64U, 127U, 512U}) {
+    const Maps maps(d, d < 512 ? 2 * FeatureProjection::padded(d) + 1 : 13);
+    for (const auto& [name, map] : maps.all()) {
+      if (map.projection.hadamard) check(name, map, {.m = 3, .n = 5, .d = d, .e = 2});
+    }
+  }
+}
+
 // Long enough for several parts.
 TEST(FeatureScan, PartsAgreeWithTheDefinition) {
   const Maps maps(3, 6);
