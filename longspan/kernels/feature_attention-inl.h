@@ -15,12 +15,6 @@ namespace longspan::HWY_NAMESPACE {
 HWY_INLINE float sum_of(VF v) { return hn::GetLane(hn::SumOfLanes(DF(), v)); }
 HWY_INLINE float max_of(VF v) { return hn::GetLane(hn::MaxOfLanes(DF(), v)); }
 
-HWY_INLINE void scale_row(float factor, std::size_t width, float* row) {
-  for (std::size_t c = 0; c < width; c += kVectorLanes) {
-    store_lanes(hn::Mul(load_lanes(row + c), hn::Set(DF(), factor)), row + c);
-  }
-}
-
 // s.keys = φ(k), relative to c for kExp; s.weights = their sum over the keys, s.rise by how much
 // the largest exceeds c.
 inline void key_features(const FeatureMap& map, ConstMatrix k, float shift, float* top, bool fresh,
@@ -63,11 +57,20 @@ inline void key_features(const FeatureMap& map, ConstMatrix k, float shift, floa
   }
 }
 
+// u ← 2^(u + c − level), a c per feature and a level per lane.
+inline void exponentiate(std::size_t features, std::size_t width, const float* top,
+                         const float* level, float* u) {
+  const DF d;
+  for_rows(u, features, width, [&](std::size_t m, std::size_t c, float* at) HWY_ATTR {
+    const VF x = hn::Add(load_lanes(at), hn::Set(d, top[m]));
+    store_lanes(exp2_nonpositive(d, hn::Sub(x, load_lanes(level + c))), at);
+  });
+}
+
 // s.query = φ(q) from u; kExp: 2^(u + c − a) with the maximum a in `most`.
 inline void query_features(const FeatureMap& map, std::size_t features, std::size_t width_d,
                            std::size_t count, const float* top, const FeatureScratch& s,
                            float* most) {
-  const DF d;
   const std::size_t width = tile_width(count);
   if (!map.running()) {
     if (map.kind == FeatureKind::kShifted) {
@@ -79,32 +82,19 @@ inline void query_features(const FeatureMap& map, std::size_t features, std::siz
     apply_plain(map, features, count, most, s.query);
     return;
   }
-  for (std::size_t c = 0; c < width; c += kVectorLanes) {
-    VF a = hn::Set(d, std::numeric_limits<float>::lowest());
-    for (std::size_t m = 0; m < features; ++m) {
-      float* at = s.query + m * kFeaturePitch + c;
-      const VF u = hn::Add(load_lanes(at), hn::Set(d, top[m]));
-      a = hn::Max(a, u);
-      store_lanes(u, at);
-    }
-    store_lanes(a, most + c);
-    for (std::size_t m = 0; m < features; ++m) {
-      float* at = s.query + m * kFeaturePitch + c;
-      store_lanes(exp2_nonpositive(d, hn::Sub(load_lanes(at), a)), at);
-    }
-  }
+  const auto larger = [top](std::size_t m, VF u, VF a)
+                          HWY_ATTR { return hn::Max(a, hn::Add(u, hn::Set(DF(), top[m]))); };
+  fold_rows(s.query, features, width, hn::Set(DF(), std::numeric_limits<float>::lowest()), larger,
+            most);
+  exponentiate(features, width, top, most, s.query);
 }
 
 // to[i] = start + Σ_r weight[r]·block[r][i].
 inline void weigh_rows(const float* block, const float* weight, std::size_t rows, std::size_t width,
                        float start, float* to) {
-  for (std::size_t c = 0; c < width; c += kVectorLanes) {
-    VF sum = hn::Set(DF(), start);
-    for (std::size_t r = 0; r < rows; ++r) {
-      sum = hn::MulAdd(hn::Set(DF(), weight[r]), load_lanes(block + r * kFeaturePitch + c), sum);
-    }
-    store_lanes(sum, to + c);
-  }
+  const auto weigh = [weight](std::size_t r, VF x, VF sum)
+                         HWY_ATTR { return hn::MulAdd(hn::Set(DF(), weight[r]), x, sum); };
+  fold_rows(block, rows, width, hn::Set(DF(), start), weigh, to);
 }
 
 // The keys that the last query of a group of lanes sees.

@@ -24,7 +24,6 @@ float* line_of(const float* from, std::size_t count, float fill, float* line) {
 // s.query = φ̄(q) = 2^(u + c − L), or φ(q) of plain kinds.
 void query_again(const FeatureMap& map, const FeatureQueries& block, const FeatureSignal& signal,
                  const float* top, const FeatureScratch& s) {
-  const DF d;
   const std::size_t features = map.features(block.q.cols);
   const std::size_t width = tile_width(block.q.rows);
   project(map, block.q, s, s.query_x, s.query);
@@ -34,10 +33,7 @@ void query_again(const FeatureMap& map, const FeatureQueries& block, const Featu
   }
   const float* level =
       line_of(signal.level, block.q.rows, std::numeric_limits<float>::infinity(), s.lines);
-  for_rows(s.query, features, width, [&](std::size_t m, std::size_t c, float* at) HWY_ATTR {
-    const VF u = hn::Add(load_lanes(at), hn::Set(d, top[m]));
-    store_lanes(exp2_nonpositive(d, hn::Sub(u, load_lanes(level + c))), at);
-  });
+  exponentiate(features, width, top, level, s.query);
 }
 
 // Plain kinds: x[r][i] *= 1/den_i.

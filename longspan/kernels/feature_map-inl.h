@@ -106,6 +106,43 @@ HWY_INLINE void for_rows(float* block, std::size_t rows, std::size_t width, cons
 HWY_INLINE VF load_lanes(const float* p) { return hn::LoadU(DF(), p); }
 HWY_INLINE void store_lanes(VF v, float* p) { hn::StoreU(v, DF(), p); }
 
+// to[i] = f(rows − 1, block[rows − 1][i], … f(0, block[0][i], start)) of kVectors vectors of lanes.
+template <int kVectors, class F>
+HWY_INLINE void fold_group(const float* block, std::size_t rows, VF start, const F& f, float* to) {
+  VF a0 = start, a1 = start, a2 = start, a3 = start;
+  for (std::size_t r = 0; r < rows; ++r, block += kFeaturePitch) {
+    a0 = f(r, load_lanes(block), a0);
+    if constexpr (kVectors == 4) {
+      a1 = f(r, load_lanes(block + kVectorLanes), a1);
+      a2 = f(r, load_lanes(block + 2 * kVectorLanes), a2);
+      a3 = f(r, load_lanes(block + 3 * kVectorLanes), a3);
+    }
+  }
+  store_lanes(a0, to);
+  if constexpr (kVectors == 4) {
+    store_lanes(a1, to + kVectorLanes);
+    store_lanes(a2, to + 2 * kVectorLanes);
+    store_lanes(a3, to + 3 * kVectorLanes);
+  }
+}
+
+// The same of all lanes; a vector alone would wait for itself at every row.
+template <class F>
+HWY_INLINE void fold_rows(const float* block, std::size_t rows, std::size_t width, VF start,
+                          const F& f, float* to) {
+  std::size_t c = 0;
+  for (; c + 4 * kVectorLanes <= width; c += 4 * kVectorLanes) {
+    fold_group<4>(block + c, rows, start, f, to + c);
+  }
+  for (; c < width; c += kVectorLanes) fold_group<1>(block + c, rows, start, f, to + c);
+}
+
+HWY_INLINE void scale_row(float factor, std::size_t width, float* row) {
+  for (std::size_t c = 0; c < width; c += kVectorLanes) {
+    store_lanes(hn::Mul(load_lanes(row + c), hn::Set(DF(), factor)), row + c);
+  }
+}
+
 // Lanes that no token occupies.
 inline void fill_tail(float* block, std::size_t rows, std::size_t count, float value) {
   const std::size_t width = tile_width(count);
@@ -242,26 +279,15 @@ inline void project(const FeatureMap& map, ConstMatrix x, const FeatureScratch& 
 
 // ‖x'‖²/2 in base 2, of x' that carries log₂e.
 inline void half_norms(const float* turned, std::size_t d, std::size_t width, float* norm) {
-  const DF df;
-  const VF half = hn::Set(df, 0.5F / kLog2OfE);
-  for (std::size_t c = 0; c < width; c += kVectorLanes) {
-    VF sum = hn::Zero(df);
-    for (std::size_t r = 0; r < d; ++r) {
-      const VF x = load_lanes(turned + r * kFeaturePitch + c);
-      sum = hn::MulAdd(x, x, sum);
-    }
-    store_lanes(hn::Mul(sum, half), norm + c);
-  }
+  const auto square = [](std::size_t, VF x, VF sum) HWY_ATTR { return hn::MulAdd(x, x, sum); };
+  fold_rows(turned, d, width, hn::Zero(DF()), square, norm);
+  scale_row(0.5F / kLog2OfE, width, norm);
 }
 
 // The largest of each lane over the rows of u.
 inline void lane_maxima(const float* u, std::size_t rows, std::size_t width, float* most) {
-  for (std::size_t c = 0; c < width; c += kVectorLanes) {
-    VF top = hn::Set(DF(), std::numeric_limits<float>::lowest());
-    for (std::size_t r = 0; r < rows; ++r)
-      top = hn::Max(top, load_lanes(u + r * kFeaturePitch + c));
-    store_lanes(top, most + c);
-  }
+  const auto larger = [](std::size_t, VF x, VF top) HWY_ATTR { return hn::Max(top, x); };
+  fold_rows(u, rows, width, hn::Set(DF(), std::numeric_limits<float>::lowest()), larger, most);
 }
 
 // φ of plain kinds in place; kShifted subtracts `minus` from each lane first.
@@ -320,7 +346,6 @@ inline void differentiate(const FeatureMap& map, std::size_t features, std::size
 // dx = scale·(Ωᵀ·du − (Σ du)·x'), the second term if x' is given; du is overwritten when mirrored.
 inline void unproject(const FeatureMap& map, const FeatureScratch& s, const float* turned,
                       float* du, Matrix dx) {
-  const DF d;
   const std::size_t width = tile_width(dx.rows);
   const FeatureProjection& omega = map.projection;
   if (omega.rows == 0) {
@@ -329,14 +354,9 @@ inline void unproject(const FeatureMap& map, const FeatureScratch& s, const floa
   }
   float* total = s.lines;
   if (turned != nullptr) {
-    for (std::size_t c = 0; c < width; c += kVectorLanes) {
-      VF sum = hn::Zero(d);
-      const std::size_t features = map.mirrored ? 2 * omega.rows : omega.rows;
-      for (std::size_t r = 0; r < features; ++r) {
-        sum = hn::Add(sum, load_lanes(du + r * kFeaturePitch + c));
-      }
-      store_lanes(hn::Mul(sum, hn::Set(d, -1.0F / kLog2OfE)), total + c);
-    }
+    const auto add = [](std::size_t, VF x, VF sum) HWY_ATTR { return hn::Add(sum, x); };
+    fold_rows(du, map.mirrored ? 2 * omega.rows : omega.rows, width, hn::Zero(DF()), add, total);
+    scale_row(-1.0F / kLog2OfE, width, total);
   }
   if (map.mirrored) {
     for_rows(du, omega.rows, width, [&](std::size_t r, std::size_t c, float* at) HWY_ATTR {
