@@ -18,7 +18,7 @@ std::size_t part_count(std::size_t planes, std::size_t blocks, bool causal) {
 
 // Heads that are read side by side, whose states stay in the second cache.
 std::size_t side_heads(const FeatureShape& shape, std::size_t state) {
-  constexpr std::size_t kMostFloats = std::size_t{1} << 17U;
+  constexpr std::size_t kMostFloats = std::size_t{1} << 18U;
   std::size_t side = 1;
   while (!shape.causal && side < 8 && shape.kv_heads % (2 * side) == 0 &&
          (side < 2 || 2 * side * state <= kMostFloats)) {
@@ -209,6 +209,17 @@ std::size_t FeaturePlan::backward_bytes() const {
          Arena::bytes_for(feature_workers() * tile_width(feature_backward_scratch(sizes))) +
          Arena::bytes_for(planes() * shape_.m) + Arena::bytes_for(kv_planes() * sums * state) +
          Arena::bytes_for(shape_.causal ? kv_planes() * parts * state : 0);
+}
+
+void touch_rows(const ConstHeads& x, std::size_t plane, std::size_t planes, std::size_t first,
+                std::size_t count) {
+  constexpr std::size_t kLine = 16;
+  if (x.head_stride != x.d) return;
+  const ConstMatrix head = x.head(plane / x.heads, plane % x.heads);
+  for (std::size_t i = first; i < first + count; ++i) {
+    const volatile float* row = head.row_data(i);
+    for (std::size_t c = 0; c < planes * x.d; c += kLine) static_cast<void>(row[c]);
+  }
 }
 
 }  // namespace longspan::detail

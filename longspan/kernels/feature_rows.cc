@@ -57,11 +57,6 @@ HWY_INLINE void map_row(ElementMap map, ConstMatrix x, std::size_t i, const Feat
   for (; c < to.width; c += kVectorLanes) use(c, load_lanes(row + c), row + c);
 }
 
-// The row of the next block, a few lines at a time: many at once would wait for each other.
-void prefetch_behind(ConstMatrix x, std::size_t i) {
-  prefetch_rows_of(x, i + kFeatureBlock, i + kFeatureBlock + 1);
-}
-
 FeatureRows rows_of(const FeatureScratch& s, std::size_t d) {
   return {s.keys, tile_pitch(d), tile_width(d)};
 }
@@ -74,8 +69,6 @@ void FeatureRowsAbsorb(const FeatureMap& map, ConstMatrix k, ConstMatrix v,
   const FeatureRows phi = rows_of(s, k.cols);
   const ElementMap element(map);
   for (std::size_t i = 0; i < k.rows; ++i) {
-    prefetch_behind(k, i);
-    prefetch_behind(v, i);
     map_row(element, k, i, phi, [&](std::size_t c, VF f, float* at) HWY_ATTR {
       store_lanes(f, at);
       store_lanes(hn::Add(load_lanes(state.sum + c), f), state.sum + c);
@@ -93,8 +86,6 @@ void FeatureRowsRead(const FeatureMap& map, ConstMatrix q, const FeatureState& s
   const FeatureRows phi = rows_of(s, q.cols);
   const ElementMap element(map);
   for (std::size_t i = 0; i < q.rows; ++i) {
-    prefetch_behind(q, i);
-    prefetch_rows_of(y, i, i + 1);
     VF dot = hn::Zero(DF());
     map_row(element, q, i, phi, [&](std::size_t c, VF f, float* at) HWY_ATTR {
       store_lanes(f, at);

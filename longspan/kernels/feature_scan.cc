@@ -12,6 +12,7 @@ using detail::feature_workers;
 using detail::FeatureCounts;
 using detail::FeaturePlan;
 using detail::FeatureRange;
+using detail::touch_rows;
 
 constexpr std::size_t kReadBlocks = 8;  // blocks of queries that a task reads
 
@@ -112,6 +113,9 @@ class Forward {
   void add_up(std::size_t first, std::size_t part, std::size_t slot, std::size_t worker) {
     for (std::size_t i = 0; i < plan_.side; ++i) clear(first + i, slot, part == 0);
     for (std::size_t t = plan_.first_block(part); t < plan_.first_block(part + 1); ++t) {
+      const FeatureRange all = plan_.block(batch_of(first), t);
+      touch_rows(in_.k, first, plan_.side, all.key, all.keys);
+      touch_rows(in_.v, first, plan_.side, all.key, all.keys);
       for (std::size_t plane = first; plane < first + plan_.side; ++plane) {
         const FeatureState s = state(plane, slot);
         const FeatureRange r = plan_.block(batch_of(plane), t);
@@ -160,6 +164,8 @@ class Forward {
         FeatureRange r;
         r.query = i;
         r.queries = std::min(kFeatureBlock, last - i);
+        touch_rows(in_.q, task / pieces * heads, heads, i, r.queries);
+        touch_rows(y_, task / pieces * heads, heads, i, r.queries);
         for (std::size_t h = 0; h < heads; ++h) {
           const std::size_t plane = task / pieces * heads + h;
           read(plane, r, state(kv_plane_of(plane), 0), worker);

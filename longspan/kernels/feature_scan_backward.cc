@@ -12,6 +12,7 @@ using detail::feature_workers;
 using detail::FeatureCounts;
 using detail::FeaturePlan;
 using detail::FeatureRange;
+using detail::touch_rows;
 
 struct Gradients {
   Heads q;
@@ -122,6 +123,11 @@ class Backward {
       const std::size_t first = task / plan_.parts * plan_.side;
       const std::size_t part = task % plan_.parts;
       for (std::size_t t = plan_.first_block(part); t < plan_.first_block(part + 1); ++t) {
+        const FeatureRange all = plan_.block(batch_of(first), t);
+        touch_rows(in_.k, first, plan_.side, all.key, all.keys);
+        touch_rows(in_.v, first, plan_.side, all.key, all.keys);
+        touch_rows(grad_.k, first, plan_.side, all.key, all.keys);
+        touch_rows(grad_.v, first, plan_.side, all.key, all.keys);
         for (std::size_t plane = first; plane < first + plan_.side; ++plane) {
           float* c = map_.over_sequence ? kept(plane) : saved_plane(plane);
           key_block(plane, plan_.block(batch_of(plane), t), c, sums(plane, 0), worker);
@@ -138,7 +144,11 @@ class Backward {
       FeatureRange r;
       r.query = t * kFeatureBlock;
       r.queries = std::min(kFeatureBlock, in_.q.n - r.query);
-      for (std::size_t h = 0; h < plan_.side * plan_.group(); ++h) {
+      const std::size_t heads = plan_.side * plan_.group();
+      touch_rows(in_.q, first * plan_.group(), heads, r.query, r.queries);
+      touch_rows(dy_, first * plan_.group(), heads, r.query, r.queries);
+      touch_rows(grad_.q, first * plan_.group(), heads, r.query, r.queries);
+      for (std::size_t h = 0; h < heads; ++h) {
         const std::size_t kv_plane = first + h / plan_.group();
         const FeatureState collect = sums(kv_plane, part);
         query_block(first * plan_.group() + h, r, feature_state(plan_.sizes, saved_plane(kv_plane)),
