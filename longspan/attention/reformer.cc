@@ -142,8 +142,14 @@ ReformerAttention::Factor ReformerAttention::factor(std::span<const float> q) co
   constexpr double kTiny = 1e-12;
   constexpr double kTraxEpsilon = 1e-6;
   const auto d = static_cast<double>(q.size());
-  double square = 0.0;
-  for (const float x : q) square += double{x} * x;
+  double even = 0.0;  // one sum alone would wait for itself
+  double odd = 0.0;
+  for (std::size_t c = 0; c + 1 < q.size(); c += 2) {
+    even += double{q[c]} * q[c];
+    odd += double{q[c + 1]} * q[c + 1];
+  }
+  if (q.size() % 2 != 0) even += double{q.back()} * q.back();
+  const double square = even + odd;
   const bool paper = scaling_ == Scaling::kPaper;
   const bool tiny = paper && std::sqrt(square) < kTiny;
   const double inverse =
@@ -207,18 +213,20 @@ class ReformerAttention::Run {
   void forward(const AttentionInputs& in, Heads y) {
     hash(in);
     sort(in);
-    for (std::size_t r = 0; r < rounds(); ++r) {
-      parallel_for(planes_ * most_groups_, [&](std::size_t task, std::size_t worker) {
-        const std::size_t plane = task / most_groups_;
-        const std::size_t group = task % most_groups_;
-        const ChunkedHead head = chunked(in, plane);
-        if (group >= groups_of(head)) return;
-        const ChunkState state{y.head(plane / s_.heads, plane % s_.heads),
-                               level_.data() + plane * s_.n, sum_.data() + plane * s_.n};
-        chunk_forward(head, r, group, state, floats(worker, false), integers(worker, false),
-                      counts_[worker]);
-      });
-    }
+    for_planes([&](std::size_t first, std::size_t count) {
+      for (std::size_t r = 0; r < rounds(); ++r) {
+        parallel_for(count * most_groups_, [&](std::size_t task, std::size_t worker) {
+          const std::size_t plane = first + task / most_groups_;
+          const std::size_t group = task % most_groups_;
+          const ChunkedHead head = chunked(in, plane);
+          if (group >= groups_of(head)) return;
+          const ChunkState state{y.head(plane / s_.heads, plane % s_.heads),
+                                 level_.data() + plane * s_.n, sum_.data() + plane * s_.n};
+          chunk_forward(head, r, group, state, floats(worker, false), integers(worker, false),
+                        counts_[worker]);
+        });
+      }
+    });
     clear_padding(y);
   }
 
@@ -231,21 +239,22 @@ class ReformerAttention::Run {
                 std::span<const float> saved, const AttentionGradients& grad) {
     std::memcpy(buckets_.data(), saved_buckets(saved, s_).data(), buckets_.size_bytes());
     sort(in);
-    parallel_for(planes_, [&](std::size_t plane, std::size_t) {
-      start_gradients(in, y, dy, saved, grad, plane);
-    });
-    for (std::size_t r = 0; r < rounds(); ++r) {
-      for (std::size_t phase = 0; phase < longest_.phases(); ++phase) {
-        parallel_for(planes_ * most_groups_, [&](std::size_t task, std::size_t worker) {
-          const std::size_t plane = task / most_groups_;
+    for_planes([&](std::size_t first, std::size_t count) {
+      parallel_for(count, [&](std::size_t i, std::size_t) {
+        start_gradients(in, y, dy, saved, grad, first + i);
+      });
+      for (std::size_t step = 0; step < rounds() * longest_.phases(); ++step) {
+        parallel_for(count * most_groups_, [&](std::size_t task, std::size_t worker) {
+          const std::size_t plane = first + task / most_groups_;
           const std::size_t group = task % most_groups_;
           const ChunkedHead head = chunked(in, plane);
-          if (group >= groups_of(head) || head.layout.phase(group) != phase) return;
-          chunk_backward(head, gradient(dy, saved, grad, plane), r, group, floats(worker, true),
-                         integers(worker, true), counts_[worker]);
+          if (group >= groups_of(head)) return;
+          if (head.layout.phase(group) != step % longest_.phases()) return;
+          chunk_backward(head, gradient(dy, saved, grad, plane), step / longest_.phases(), group,
+                         floats(worker, true), integers(worker, true), counts_[worker]);
         });
       }
-    }
+    });
   }
 
   // What ran, from the kernels' counts; tokens are summed here.
@@ -312,6 +321,15 @@ class ReformerAttention::Run {
   std::int32_t* integers(std::size_t worker, bool backward) const {
     return integers_.data() + worker * chunk_scratch(backward).integers;
   }
+  // f(first, count) for as many planes as there are workers, which share their groups: what all
+  // rounds of a plane read and add to stays near.
+  template <class F>
+  void for_planes(const F& f) const {
+    const auto workers = static_cast<std::size_t>(thread_count());
+    for (std::size_t first = 0; first < planes_; first += workers) {
+      f(first, std::min(workers, planes_ - first));
+    }
+  }
   static std::size_t groups_of(const ChunkedHead& head) {
     return head.layout.tokens == 0 ? 0 : head.layout.groups();
   }
@@ -368,16 +386,25 @@ class ReformerAttention::Run {
       sort_by_group(mine.first(tokens), starts,
                     order_.data() + plane * s_.n * rounds() + r * tokens);
       if (deduplicates()) meeting_codes(head, r, codes_.data() + plane * s_.n * rounds());
-      if (r == 0) normalise(head, plane);
     });
+    normalise(in.q);
   }
 
-  void normalise(const ChunkedHead& head, std::size_t plane) {
-    for (std::size_t i = 0; i < s_.n; ++i) {
-      const Factor f = self_.factor(head.q.row(i));
-      factor_[plane * s_.n + i] = f.f;
-      if (!kappa_.empty()) kappa_[plane * s_.n + i] = f.kappa;
-    }
+  // Heads that lie side by side are read along whole rows.
+  void normalise(const ConstHeads& q) {
+    const std::size_t pieces = divide_up(s_.n, kHashRows);
+    parallel_for(s_.batch * pieces, [&](std::size_t task, std::size_t) {
+      const std::size_t b = task / pieces;
+      const std::size_t first = task % pieces * kHashRows;
+      for (std::size_t i = first; i < std::min(first + kHashRows, s_.n); ++i) {
+        for (std::size_t h = 0; h < s_.heads; ++h) {
+          const Factor f = self_.factor(q.head(b, h).row(i));
+          const std::size_t at = (b * s_.heads + h) * s_.n + i;
+          factor_[at] = f.f;
+          if (!kappa_.empty()) kappa_[at] = f.kappa;
+        }
+      }
+    });
   }
 
   void clear_padding(Heads y) const {
