@@ -14,7 +14,11 @@ namespace longspan {
 
 namespace {
 
-constexpr std::size_t kTile = 128;  // rows and columns of a product that a task computes
+// Rows and columns of a product that a task computes; the tokens of a projection are packed once
+// for all its slots, if they are not many.
+constexpr std::size_t kDown = 256;
+constexpr std::size_t kAcross = 64;
+constexpr std::size_t kTokens = 128;  // columns of dE that a task computes
 
 std::size_t divide_up(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
 
@@ -200,12 +204,12 @@ class LinformerAttention::Pass {
       if (!learned()) return accumulate_kernel(x, bar, p);
       const std::size_t pieces = pieces_of(x);
       const std::size_t tables = own() ? x.heads : 1;
-      const std::size_t across = divide_up(x.n, kTile);
+      const std::size_t across = divide_up(x.n, kTokens);
       parallel_for(tables * across, [&](std::size_t task, std::size_t) {
-        const std::size_t first = task % across * kTile;
+        const std::size_t first = task % across * kTokens;
         for (std::size_t b = 0; b < x.batch; ++b) {
           const std::size_t keys = in_.mask.keys(b, x.n);
-          const std::size_t real = std::clamp(keys, first, std::min(first + kTile, x.n)) - first;
+          const std::size_t real = std::clamp(keys, first, std::min(first + kTokens, x.n)) - first;
           for (std::size_t piece = 0; piece < pieces; ++piece) {
             if (own() && piece != task / across) continue;
             gemm_serial(columns(bar, b, piece, pieces),
@@ -252,14 +256,14 @@ class LinformerAttention::Pass {
   void each_tile(const HeadsView<T>& x, std::size_t rows, const F& f) const {
     const std::size_t pieces = pieces_of(x);
     const std::size_t cols = pieces == 1 ? x.heads * x.d : x.d;
-    const std::size_t down = divide_up(rows, kTile);
-    const std::size_t across = divide_up(cols, kTile);
+    const std::size_t down = divide_up(rows, kDown);
+    const std::size_t across = divide_up(cols, kAcross);
     parallel_for(x.batch * pieces * down * across, [&](std::size_t task, std::size_t) {
-      const std::size_t row = task / across % down * kTile;
-      const std::size_t col = task % across * kTile;
+      const std::size_t row = task / across % down * kDown;
+      const std::size_t col = task % across * kAcross;
       const std::size_t plane = task / across / down;
       f(plane / pieces, plane % pieces, pieces,
-        Tile{row, std::min(kTile, rows - row), col, std::min(kTile, cols - col)});
+        Tile{row, std::min(kDown, rows - row), col, std::min(kAcross, cols - col)});
     });
   }
 
