@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "longspan/attention/deberta_ref.h"
 #include "longspan/base/config.h"
 #include "longspan/base/error.h"
@@ -68,6 +70,21 @@ TEST(Deberta, BucketsGrowAndAreOdd) {
   EXPECT_EQ(v1.bucket(-100), 0);
   EXPECT_EQ(v1.bucket(3), 10);
   EXPECT_EQ(v1.bucket(100), 13);
+}
+
+// Bucket m + t of the far ones holds the distances from m·q^(t−1), exclusive, to m·q^t with
+// q = ((P − 1)/m)^(1/(m − 1)).
+TEST(Deberta, FarBucketsGrowGeometrically) {
+  const DebertaAttention v3({.span = 512, .buckets = 256});
+  const double m = 128.0;
+  const double log_q = std::log(511.0 / m) / (m - 1.0);
+  constexpr double kRounding = 1e-5;
+  for (std::ptrdiff_t r = 129; r < 512; ++r) {
+    const double t = v3.bucket(r) - 256 - m;
+    const double place = std::log(static_cast<double>(r) / m) / log_q;
+    EXPECT_LE(place, t + kRounding) << r;
+    EXPECT_GT(place, t - 1.0 - kRounding) << r;
+  }
 }
 
 TEST(Deberta, WithoutPositionsIsPlainAttentionAtItsScale) {
