@@ -21,7 +21,7 @@ void write_config(const CostReport& report, JsonWriter& to) {
   if (!w.lengths.empty()) {
     to.key("lengths");
     to.open('[');
-    for (const std::int32_t n : w.lengths) to.value(n);
+    for (const std::int32_t length : w.lengths) to.value(length);
     to.close();
   }
   to.field("optimizer", report.optimizer_name);

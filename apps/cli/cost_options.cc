@@ -85,13 +85,13 @@ bool is_path(const std::string& text) {
 
 Workload from_file(const std::filesystem::path& path) {
   const bool directory = std::filesystem::is_directory(path);
-  const nlohmann::json json = read_json(directory ? path / "config.json" : path);
+  const nlohmann::json file = read_json(directory ? path / "config.json" : path);
   Workload w;
   // A checkpoint of ours keeps its model beside the rest of the run.
-  if (json.is_object() && json.contains("model") && !json.contains("model_type")) {
-    w.model = config_from_json<ModelConfig>("model", json["model"]);
+  if (file.is_object() && file.contains("model") && !file.contains("model_type")) {
+    w.model = config_from_json<ModelConfig>("model", file["model"]);
   } else {
-    w.model = config_from_hugging_face(json);
+    w.model = config_from_hugging_face(file);
   }
   w.length = w.model.max_length;
   return w;

@@ -241,7 +241,7 @@ void write_crossovers(const SolveQuestion& q, const std::vector<std::string>& na
   fmt::print("{}\n", to.text());
 }
 
-void compare(const CostOptions& o, bool json) {
+void compare(const CostOptions& o, bool as_json) {
   std::vector<std::string> names = mechanisms_of(o.solve.against);
   if (names.size() == 1) names.insert(names.begin(), o.model.attention);
   require(names.size() == 2,
@@ -249,7 +249,7 @@ void compare(const CostOptions& o, bool json) {
           o.solve.against);
   const SolveQuestion q = question_from(o);
   const auto found = compare_mechanisms(q, names[0], names[1]);
-  if (json) return write_crossovers(q, names, found);
+  if (as_json) return write_crossovers(q, names, found);
   fmt::print("{}:\n", use_of(q.terms));
   for (const MechanismCrossover& c : found) print_crossover(c, names[0], names[1]);
 }
