@@ -6,7 +6,7 @@ PRESET ?= release
 PREFIX ?= /usr/local
 
 .PHONY: help build test demo bench asan tidy format check-format install clean \
-        packages test-packages configure ctest cli
+        packages test-packages format-packages configure ctest cli
 
 help:
 	@echo "make build     configure and build everything into build/"
@@ -29,10 +29,10 @@ build: configure
 	@$(STEP) "build: $(PRESET)" cmake --build --preset $(PRESET)
 
 test-packages:
-	@$(STEP) "packages: install what the tests of the page need" \
-	  tools/install_packages.sh nodejs npm chromium
+	@$(STEP) "packages: install what the tests of format and page need" \
+	  tools/install_packages.sh clang-format nodejs npm chromium
 
-ctest: build test-packages
+ctest: test-packages build
 	@$(STEP) "test: every test" ctest --preset $(PRESET)
 
 test: ctest
@@ -44,6 +44,7 @@ asan: packages
 	@$(STEP) "test: the quick tests under sanitizers" ctest --preset asan
 
 tidy: packages
+	@$(STEP) "packages: install what is missing" tools/install_packages.sh clang-tidy
 	@$(STEP) "configure: tidy" cmake --preset tidy --log-level=WARNING
 	@$(STEP) "clang-tidy: what changed since it was last clean" cmake --build --preset tidy
 
@@ -59,10 +60,13 @@ bench: build
 	@$(STEP) "packages: install the peers" tools/install_bench_packages.sh
 	@$(STEP) "bench: longspan against its peers" benchmarks/compare_peers.py $(BENCH)
 
-format: packages
+format-packages:
+	@$(STEP) "packages: install what is missing" tools/install_packages.sh clang-format
+
+format: format-packages
 	@$(STEP) "format: every C++ file" tools/check_format.sh --fix
 
-check-format: packages
+check-format: format-packages
 	@$(STEP) "format: check every C++ file" tools/check_format.sh
 
 install: build

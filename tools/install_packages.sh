@@ -1,13 +1,13 @@
 #!/bin/sh
 # Installs the Debian packages that are missing: those named as arguments, or else what building
-# and testing need (OpenCL because libdnnl-dev's CMake package looks for it). Does nothing, and
+# needs (OpenCL because libdnnl-dev's CMake package looks for it). Does nothing, and
 # needs no network, when all of them are there.
 set -e
 
 if [ $# -eq 0 ]; then
   set -- g++ cmake ninja-build make pkg-config python3 \
     libdnnl-dev ocl-icd-opencl-dev libhwy-dev libfmt-dev libcli11-dev nlohmann-json3-dev \
-    libtomlplusplus-dev libgtest-dev libgmock-dev clang-format clang-tidy
+    libtomlplusplus-dev libgtest-dev libgmock-dev
 fi
 
 if ! command -v dpkg-query >/dev/null; then
