@@ -139,6 +139,8 @@ struct Leader {
   ShownTime time;
 };
 
+bool is_baseline(const Leader& l) { return l.mechanism->name == kBaseline; }
+
 // Of the output, at the longest length where it is known.
 std::optional<double> error_of(const CompareRecord& r, const CompareMechanism& m) {
   if (m.exact) return 0.0;
@@ -165,6 +167,12 @@ Leader leader_at(const CompareRecord& r, std::uint64_t length) {
   auto sooner = [](const Leader& x, const Leader& y) { return x.time.seconds < y.time.seconds; };
   const double best = std::ranges::min(all, sooner).time.seconds;
   std::erase_if(all, [&](const Leader& l) { return kClearlyFaster * l.time.seconds > best; });
+  // Where the baseline is not among them, all that is said of the leader is said of its lead.
+  const bool beaten = std::ranges::none_of(all, &is_baseline);
+  const auto baseline = shown_time(r.find(kBaseline, length));
+  std::erase_if(all, [&](const Leader& l) {
+    return beaten && baseline && l.time.seconds >= kClearlyFaster * baseline->seconds;
+  });
   constexpr double kUnknown = std::numeric_limits<double>::infinity();
   return std::ranges::min(all, [&](const Leader& x, const Leader& y) {
     const double ex = error_of(r, *x.mechanism).value_or(kUnknown);
@@ -203,17 +211,17 @@ std::string conclusion_of(const CompareRecord& r) {
                        leader.mechanism->name, with_commas(n));
   }
   const std::vector<Race> races = race(r, leader.mechanism->name);
-  const bool wins = leader.mechanism->name != kBaseline &&
-                    leader.time.seconds < kClearlyFaster * baseline->seconds;
+  const bool wins =
+      !is_baseline(leader) && leader.time.seconds < kClearlyFaster * baseline->seconds;
   if (!wins) {
     std::string text = fmt::format("{}exact {} is within 15 % of the fastest up to n = {}", where,
                                    kBaseline, with_commas(n));
     const Leader later = leader_at(r, r.lengths.back());
-    if (later.mechanism != nullptr && later.mechanism->name != kBaseline && r.lengths.back() > n) {
-      const CompareCrossover c = crossover_of(race(r, later.mechanism->name), 1.0);
+    if (later.mechanism != nullptr && !is_baseline(later) && r.lengths.back() > n) {
+      const CompareCrossover c = crossover_of(race(r, later.mechanism->name), kClearlyFaster);
       if (c.length) {
-        text += fmt::format("; {} is predicted to be faster from n ≈ {}", later.mechanism->name,
-                            text_of(*c.length));
+        text += fmt::format("; {} is predicted to be clearly faster from n ≈ {}",
+                            later.mechanism->name, text_of(*c.length));
       }
     }
     return text;

@@ -107,6 +107,37 @@ TEST(CompareSummary, NamesTheMoreAccurateOfEquallyFast) {
   }
 }
 
+// window is within 15 % of linear, and flash within 15 % of window, but not of linear.
+TEST(CompareSummary, TheLeadIsThatOverTheBaseline) {
+  CompareRecord r = example();
+  CompareMechanism m;
+  m.name = m.spec = "window";
+  r.mechanisms.push_back(m);
+  r.lengths = {4096};
+  r.points = {point("flash", 4096, 1.0, true), point("linear", 4096, 0.8, true),
+              point("window", 4096, 0.9, true)};
+  r.points[1].error = CompareError{0.25, 0.3};
+  r.points[2].error = CompareError{0.1, 0.1};
+  summarize(r);
+  EXPECT_THAT(r.conclusion, HasSubstr("linear is 1.2 times as fast at n = 4,096"));
+  r.points.erase(r.points.begin());
+  summarize(r);
+  EXPECT_EQ(r.conclusion, "on this machine nothing is clearly faster than window at n = 4,096");
+}
+
+// Measured where they tie, predicted where they do not.
+TEST(CompareSummary, WhatIsPredictedToWinWinsClearly) {
+  CompareRecord r = example();
+  std::erase_if(r.points, [](const ComparePoint& p) { return p.mechanism == "full"; });
+  for (ComparePoint& p : r.points) {
+    if (p.length > 2048) p = point(p.mechanism, p.length, *p.time->predicted / 1.1, false);
+  }
+  summarize(r);
+  EXPECT_EQ(r.conclusion,
+            "on this machine exact flash is within 15 % of the fastest up to n = 2,048; linear is "
+            "predicted to be clearly faster from n ≈ 3,400");
+}
+
 TEST(CompareSummary, AddsWhatTheOtherHasNot) {
   const CompareRecord base = example();
   CompareRecord more = example();
