@@ -103,6 +103,12 @@ TEST(Full, SavesItsMatrix) {
   }
 }
 
+// The plain transformer of comparisons, without backward too.
+TEST(Full, HasItsMatrixInMemory) {
+  const AttentionShape s{.batch = 2, .heads = 3, .kv_heads = 3, .m = 500, .n = 300, .d = 4, .e = 4};
+  EXPECT_GE(FullAttention().cost(s).forward_scratch, sizeof(float) * 2 * 3 * 500 * 300);
+}
+
 TEST(Full, AgreesOnEveryInstructionSet) {
   testing::for_each_target(
       [] { testing::check_exact("full", {.m = 67, .n = 67, .d = 17, .e = 17, .causal = true}); });
