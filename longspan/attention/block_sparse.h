@@ -65,6 +65,9 @@ class BlockPattern {
   virtual std::size_t before() const { return shape_.n; }
   virtual std::size_t after() const { return shape_.causal ? 0 : shape_.n; }
   virtual const std::uint32_t* gathered(std::size_t /*b*/) const { return nullptr; }
+  // Whether tiles of queries read keys from all over the sequence, so that what one read is no longer
+  // near when the next one does.
+  virtual bool scattered() const { return false; }
   // Whether two heads of a sequence have as much to do; then one is counted for all.
   virtual bool equal_heads() const { return true; }
 
@@ -80,6 +83,7 @@ class FullPattern final : public BlockPattern {
   PatternTile tile(std::size_t b, std::size_t h, std::size_t t,
                    std::span<KeyRange> room) const override;
   std::size_t most_ranges() const override { return 1; }
+  bool scattered() const override { return true; }
 };
 
 // Terms of the scores that depend on distances, of all heads; see kernels/block_sparse.h.

@@ -3,6 +3,7 @@
 #include "longspan/attention/block_sparse.h"
 #include "longspan/attention/block_sparse_run.h"
 #include "longspan/kernels/tile_layout.h"
+#include "longspan/kernels/vector.h"
 
 namespace longspan {
 
@@ -77,12 +78,49 @@ Span chunk_span(const BlockPattern& pattern, std::size_t b, std::size_t kv, std:
   return span;
 }
 
+// Calls f(b, j, worker) for every key of every sequence, neighbours on one thread.
+template <class F>
+void each_key(const AttentionShape& s, const F& f) {
+  constexpr std::size_t kRows = 64;
+  const std::size_t pieces = divide_up(s.n, kRows);
+  parallel_for(pieces * s.batch, [&](std::size_t task, std::size_t worker) {
+    const std::size_t first = task % pieces * kRows;
+    const std::size_t last = std::min(s.n, first + kRows);
+    for (std::size_t j = first; j < last; ++j) f(task / pieces, j, worker);
+  });
+}
+
+std::size_t packed_floats(const BlockPattern& pattern) {
+  const AttentionShape& s = pattern.shape();
+  const bool packs = pattern.scattered() && s.kv_heads > 1;
+  return packs ? s.batch * s.kv_heads * s.n * (s.d + s.e) : 0;
+}
+
+// The inputs with the keys of a head next to each other: among those of 8 heads they would share an
+// eighth of the cache's sets.
+SparseInputs pack_keys(const BlockPattern& pattern, SparseInputs in, Arena& arena) {
+  const std::span<float> memory = arena.take(packed_floats(pattern));
+  if (memory.empty()) return in;
+  const AttentionShape& s = pattern.shape();
+  const Heads k(memory.data(), s.batch, s.kv_heads, s.n, s.d);
+  const Heads v(memory.data() + memory.size() / (s.d + s.e) * s.d, s.batch, s.kv_heads, s.n, s.e);
+  each_key(s, [&](std::size_t b, std::size_t j, std::size_t) {
+    for (std::size_t kv = 0; kv < s.kv_heads; ++kv) {
+      std::ranges::copy(in.k.head(b, kv).row(j), k.head(b, kv).row_data(j));
+      std::ranges::copy(in.v.head(b, kv).row(j), v.head(b, kv).row_data(j));
+    }
+  });
+  in.k = k;
+  in.v = v;
+  return in;
+}
+
 class Backward {
  public:
   Backward(const BlockPattern& pattern, const SparseInputs& in, ConstHeads dy, const float* lse,
            const SparseResults& results, Arena& arena)
       : pattern_(pattern),
-        in_(in),
+        in_(pack_keys(pattern, in, arena)),
         dy_(dy),
         lse_(lse),
         results_(results),
@@ -95,12 +133,13 @@ class Backward {
     keys_ = arena.take((chunks_ - 1) * s.batch * s.heads * s.n * in.relative.keys.d);
   }
 
-  static std::size_t bytes(const AttentionShape& s, const RelativeSizes& relative) {
+  static std::size_t bytes(const BlockPattern& pattern, const RelativeSizes& relative) {
+    const AttentionShape& s = pattern.shape();
     const std::size_t chunks = query_chunks(s);
     const std::size_t planes = s.batch * s.heads;
     const std::size_t table = planes * relative.table * tile_pitch(s.d);
-    return Arena::bytes_for(planes * s.m) + Arena::bytes_for(sum_floats(s)) +
-           Arena::bytes_for<Span>(s.batch * s.kv_heads * chunks) +
+    return Arena::bytes_for(packed_floats(pattern)) + Arena::bytes_for(planes * s.m) +
+           Arena::bytes_for(sum_floats(s)) + Arena::bytes_for<Span>(s.batch * s.kv_heads * chunks) +
            Arena::bytes_for(chunks == 1 ? 0 : chunks * table) +
            Arena::bytes_for((chunks - 1) * planes * s.n * relative.keys);
   }
@@ -143,20 +182,18 @@ class Backward {
     }
   }
 
-  // grad.k and grad.v += the partial sums of the rows [begin, end) of a key head, in order.
-  void reduce(std::size_t b, std::size_t kv, Span rows, TileCounts& counts) const {
+  // grad.k and grad.v of key j of a sequence += the partial sums, in order; heads are neighbours in
+  // memory.
+  void reduce(std::size_t b, std::size_t j, TileCounts& counts) const {
     for (const bool keys : {true, false}) {
-      const Matrix to = (keys ? results_.dk : results_.dv).head(b, kv);
-      const Matrix first = sum(b, kv, 0, keys);
-      for (std::size_t j = rows.begin; j < rows.end && first.data != to.data; ++j) {
-        std::copy_n(first.row_data(j), to.cols, to.row_data(j));
-      }
-      for (std::size_t chunk = 1; chunk < chunks_; ++chunk) {
-        const Span span = spans_[(b * shape().kv_heads + kv) * chunks_ + chunk];
-        const Matrix from = sum(b, kv, chunk, keys);
-        const std::size_t last = std::min(rows.end, span.end);
-        for (std::size_t j = std::max(rows.begin, span.begin); j < last; ++j) {
-          for (std::size_t c = 0; c < to.cols; ++c) to.row_data(j)[c] += from.row_data(j)[c];
+      for (std::size_t kv = 0; kv < shape().kv_heads; ++kv) {
+        const Matrix to = (keys ? results_.dk : results_.dv).head(b, kv);
+        const Matrix first = sum(b, kv, 0, keys);
+        if (first.data != to.data) std::copy_n(first.row_data(j), to.cols, to.row_data(j));
+        for (std::size_t chunk = 1; chunk < chunks_; ++chunk) {
+          const Span span = spans_[(b * shape().kv_heads + kv) * chunks_ + chunk];
+          if (j < span.begin || j >= span.end) continue;
+          add_row(sum(b, kv, chunk, keys).row(j), to.row_data(j));
           counts.partials += keys ? 1 : 0;
         }
       }
@@ -267,7 +304,7 @@ class Backward {
   }
 
   const BlockPattern& pattern_;
-  const SparseInputs& in_;
+  SparseInputs in_;
   ConstHeads dy_;
   const float* lse_;
   const SparseResults& results_;
@@ -304,7 +341,7 @@ void detail::add_backward_cost(const BlockPattern& pattern, const RelativeSizes&
   count_partials(pattern, relative, counts);
   cost.backward = backward_work(s, counts, terms_of(relative));
   cost.backward_scratch = Rooms::bytes(pattern, sparse_backward_scratch(s.d, s.e, relative.table)) +
-                          Backward::bytes(s, relative);
+                          Backward::bytes(pattern, relative);
 }
 
 void sparse_backward(const BlockPattern& pattern, const SparseInputs& in, ConstHeads y,
@@ -319,12 +356,8 @@ void sparse_backward(const BlockPattern& pattern, const SparseInputs& in, ConstH
     backward.run(task, rooms.at(worker), rooms.counts(worker));
   });
   if (backward.reduces()) {
-    constexpr std::size_t kRows = 256;
-    const std::size_t pieces = divide_up(s.n, kRows);
-    parallel_for(pieces * s.batch * s.kv_heads, [&](std::size_t task, std::size_t worker) {
-      const std::size_t first = task % pieces * kRows;
-      backward.reduce(task / pieces / s.kv_heads, task / pieces % s.kv_heads,
-                      {first, std::min(s.n, first + kRows)}, rooms.counts(worker));
+    each_key(s, [&](std::size_t b, std::size_t j, std::size_t worker) {
+      backward.reduce(b, j, rooms.counts(worker));
     });
   }
   if (in.relative.terms() > 0) {

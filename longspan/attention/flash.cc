@@ -5,6 +5,7 @@
 
 #include "longspan/base/parallel.h"
 #include "longspan/kernels/tiled_attention.h"
+#include "longspan/kernels/vector.h"
 
 namespace longspan {
 
@@ -146,8 +147,7 @@ class Backward {
     const std::size_t plane = row / in_.q.n;
     const auto to = grad_.q.head(plane / in_.q.heads, plane % in_.q.heads).row(i);
     for (std::size_t chunk = 1; chunk < chunks_; ++chunk) {
-      const float* from = dq(plane, chunk).row_data(i);
-      for (std::size_t c = 0; c < to.size(); ++c) to[c] += from[c];
+      add_row(dq(plane, chunk).row(i), to.data());
       ++counts.partials;
     }
   }

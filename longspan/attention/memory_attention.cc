@@ -7,6 +7,7 @@
 #include "longspan/base/cost.h"
 #include "longspan/base/error.h"
 #include "longspan/base/parallel.h"
+#include "longspan/kernels/vector.h"
 
 namespace longspan {
 
@@ -138,9 +139,7 @@ void MemoryAttention::run_backward(const AttentionInputs& in, ConstHeads y, Cons
   flash_.backward(in, y, dy, saved, grad, {}, arena);
   flash_.backward(memory_inputs(in), y, dy, saved, {.q = dq, .k = dk, .v = dv}, {}, arena);
   each_row(s, [&](std::size_t b, std::size_t h, std::size_t i, std::size_t) {
-    const auto to = grad.q.head(b, h).row(i);
-    const auto from = dq.head(b, h).row(i);
-    for (std::size_t c = 0; c < to.size(); ++c) to[c] += from[c];
+    add_row(dq.head(b, h).row(i), grad.q.head(b, h).row_data(i));
   });
   Meter::report(add_work(s));
 }

@@ -8,6 +8,7 @@
 #include "longspan/base/error.h"
 #include "longspan/base/parallel.h"
 #include "longspan/kernels/gemm.h"
+#include "longspan/kernels/vector.h"
 
 namespace longspan {
 
@@ -311,9 +312,7 @@ void MemoryCompressedAttention::run_backward(const AttentionInputs& in, ConstHea
       const auto add = [&](const Heads& from, const Heads& to) {
         const Matrix a = from.head(plane / s.kv_heads, plane % s.kv_heads);
         const Matrix b = to.head(plane / s.kv_heads, plane % s.kv_heads);
-        for (std::size_t i = 0; i < a.rows; ++i) {
-          for (std::size_t c = 0; c < a.cols; ++c) b.row_data(i)[c] += a.row_data(i)[c];
-        }
+        for (std::size_t i = 0; i < a.rows; ++i) add_row(a.row(i), b.row_data(i));
       };
       add(own.k, sum.k);
       add(own.v, sum.v);

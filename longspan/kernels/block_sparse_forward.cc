@@ -66,9 +66,8 @@ void forward_sparse_tile(const SparseHead& head, const SparseTile& t, const Tile
       add_relative<kVectors>(head, t, rows, column, scratch.relative, s);
     }
     hide_outside<kVectors>(head, t, rows, column, s);
-    for (std::size_t c = column; c < column + kVectors * kVectorLanes; c += kVectorLanes) {
-      online_softmax(from + c, rows.count(), state.max + c, state.sum + c, scratch.factor + c);
-    }
+    online_softmax<kVectors>(from + column, rows.count(), state.max + column, state.sum + column,
+                             scratch.factor + column);
     if (head.dropout.active()) {
       for_each_sparse_dropout<kVectors>(head, t, rows, column, [s](std::size_t at, VF f) HWY_ATTR {
         hn::StoreU(hn::Mul(hn::LoadU(DF(), s + at), f), DF(), s + at);

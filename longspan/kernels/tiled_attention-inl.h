@@ -186,22 +186,44 @@ inline void finish_state(const QueryState& state, Matrix y, float* lse) {
 }
 
 // m, ℓ and c of one vector of queries; S becomes P.
+template <int kVectors>
 HWY_INLINE void online_softmax(float* HWY_RESTRICT s, std::size_t rows, float* HWY_RESTRICT max,
                                float* HWY_RESTRICT sum, float* HWY_RESTRICT factor) {
-  const DF d;
-  const VF before = hn::LoadU(d, max);
-  VF top = before;
-  for (std::size_t j = 0; j < rows; ++j) top = hn::Max(top, hn::LoadU(d, s + j * kPitch));
-  const VF c = exp2_nonpositive(d, hn::Sub(before, top));
-  VF total = hn::Mul(hn::LoadU(d, sum), c);
-  for (std::size_t j = 0; j < rows; ++j) {
-    const VF p = exp2_nonpositive(d, hn::Sub(hn::LoadU(d, s + j * kPitch), top));
-    total = hn::Add(total, p);
-    hn::StoreU(p, d, s + j * kPitch);
+  if constexpr (kVectors > 2) {
+    constexpr std::size_t kNext = 2 * kVectorLanes;
+    online_softmax<2>(s, rows, max, sum, factor);
+    online_softmax<kVectors - 2>(s + kNext, rows, max + kNext, sum + kNext, factor + kNext);
+  } else {
+    using R = Row<kVectors>;
+    const DF d;
+    const R before = load_row<kVectors>(max);
+    R top = before;
+    for (std::size_t j = 0; j < rows; ++j) {
+      const R x = load_row<kVectors>(s + j * kPitch);
+      top.v0 = hn::Max(top.v0, x.v0);
+      if constexpr (kVectors > 1) top.v1 = hn::Max(top.v1, x.v1);
+    }
+    R c, total = load_row<kVectors>(sum);
+    c.v0 = exp2_nonpositive(d, hn::Sub(before.v0, top.v0));
+    total.v0 = hn::Mul(total.v0, c.v0);
+    if constexpr (kVectors > 1) {
+      c.v1 = exp2_nonpositive(d, hn::Sub(before.v1, top.v1));
+      total.v1 = hn::Mul(total.v1, c.v1);
+    }
+    for (std::size_t j = 0; j < rows; ++j) {
+      R p = load_row<kVectors>(s + j * kPitch);
+      p.v0 = exp2_nonpositive(d, hn::Sub(p.v0, top.v0));
+      total.v0 = hn::Add(total.v0, p.v0);
+      if constexpr (kVectors > 1) {
+        p.v1 = exp2_nonpositive(d, hn::Sub(p.v1, top.v1));
+        total.v1 = hn::Add(total.v1, p.v1);
+      }
+      store_row<kVectors>(p, s + j * kPitch);
+    }
+    store_row<kVectors>(top, max);
+    store_row<kVectors>(total, sum);
+    store_row<kVectors>(c, factor);
   }
-  hn::StoreU(top, d, max);
-  hn::StoreU(total, d, sum);
-  hn::StoreU(c, d, factor);
 }
 
 // S and dP of one vector of queries become P (after dropout) and dS.

@@ -52,9 +52,8 @@ void forward_tile(const TiledHead& head, const Tile& t, Left keys, Left values,
     if (rows == 0) return;
     tile_gemm_group<kVectors>(keys, {state.q, kPitch}, rows, head.q.cols, {s, kPitch}, column);
     mask_scores<kVectors>(head, t, rows, column, s);
-    for (std::size_t c = column; c < column + kVectors * kVectorLanes; c += kVectorLanes) {
-      online_softmax(s + c, rows, state.max + c, state.sum + c, scratch.factor + c);
-    }
+    online_softmax<kVectors>(s + column, rows, state.max + column, state.sum + column,
+                             scratch.factor + column);
     if (head.dropout.active()) {
       for_each_dropout<kVectors>(head, t, rows, column, [s](std::size_t at, VF f) HWY_ATTR {
         hn::StoreU(hn::Mul(hn::LoadU(DF(), s + at), f), DF(), s + at);

@@ -22,6 +22,11 @@ void subtract(ConstMatrix a, ConstMatrix b, Matrix y);
 void difference(float alpha, ConstMatrix a, ConstMatrix b, Matrix y);
 // y += α·x.                                                       kAdd, 2 per element (1 if α = 1)
 void axpy(float alpha, ConstMatrix x, Matrix y);
+// y += x of one row, on the calling thread. Not metered.
+inline void add_row(std::span<const float> x, float* y) {
+#pragma omp simd
+  for (std::size_t i = 0; i < x.size(); ++i) y[i] += x[i];
+}
 // y *= α.                                                         kAdd, 1 per element
 void scale(float alpha, Matrix y);
 // sum[j] += Σ_i x[i, j]: a bias' gradient.                        kAdd, 1 per element
