@@ -86,8 +86,8 @@ void PerformerAttention::declare(const AttentionSite& site) {
   }
   const FeatureMap empty = map(d_);
   signs_ = &site.parameters.declare_constant(
-      site.name + ".performer.signs", 3 * empty.projection.blocks(d_),
-      FeatureProjection::padded(d_), [this](Matrix signs) { draw_signs(key_of(0), signs); });
+      site.name + ".performer.signs", empty.projection.sign_rows(d_), FeatureProjection::padded(d_),
+      [this](Matrix signs) { draw_signs(key_of(0), signs); });
   norms_ = &site.parameters.declare_constant(
       site.name + ".performer.norms", 1, count,
       [this, fixed](Matrix norms) { draw_norms(fixed, d_, key_of(0), norms.row(0)); });

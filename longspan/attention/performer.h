@@ -83,7 +83,7 @@ class PerformerAttention final : public Attention {
   RandomKey key_ = 0;
   std::size_t d_ = 0;
   Parameter* omega_ = nullptr;  // [rows, d]; or, for Hadamard products:
-  Parameter* signs_ = nullptr;  // [3·blocks, p]
+  Parameter* signs_ = nullptr;  // [sign_rows, p]
   Parameter* norms_ = nullptr;  // [1, rows]
 };
 

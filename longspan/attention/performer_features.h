@@ -23,7 +23,7 @@ Orthogonal orthogonal_named(std::string_view name);  // none, qr, hadamard, give
 
 // Ω of the kinds that are a matrix.
 void draw_features(Orthogonal kind, bool fixed_norms, RandomKey key, Matrix omega);
-// Ω of kHadamard: signs [3·blocks, p], norms [rows]; p = 2^⌈log₂ d⌉.
+// Ω of kHadamard: signs [sign_rows, p], norms [rows]; p = 2^⌈log₂ d⌉.
 void draw_signs(RandomKey key, Matrix signs);
 void draw_norms(bool fixed_norms, std::size_t d, RandomKey key, std::span<float> norms);
 

@@ -204,6 +204,16 @@ TEST(Performer, OrthogonalFeaturesBeatIndependentOnes) {
   EXPECT_NEAR(givens / fixed, 1.0, 0.15);
 }
 
+// Blocks that share a rotation are as good as blocks that do not.
+TEST(Performer, HadamardBlocksAreAsGoodAsIndependentOnes) {
+  constexpr int kDraws = 64;
+  for (const std::size_t features : {64U, 512U}) {  // 4 and 32 blocks
+    const double qr = output_error("", features, kDraws);
+    const double hadamard = output_error(",orthogonal=hadamard", features, kDraws);
+    EXPECT_NEAR(hadamard / qr, 1.0, 0.05) << features;
+  }
+}
+
 TEST(Performer, HyperbolicFeaturesHaveLessVarianceThanPositiveOnes) {
   EXPECT_LT(output_error(",kernel=hyperbolic", 128, 16), 1.05 * output_error("", 128, 16));
 }

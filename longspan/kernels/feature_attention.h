@@ -8,14 +8,15 @@
 //   y_i = (Sᵀφ(q_i) + Σ_{j≤i} W_ij·v_j) / (z·φ(q_i) + Σ_{j≤i} W_ij)
 //
 // Exponential features are never taken as they are. With u = log φ the state keeps, per feature m,
-// a running maximum c_m ≥ u_m(k_j) over the keys in it (at first that of its first key alone, which
-// every query sees), and S and z relative to it:
+// a running maximum c_m of u_m(k_j) over the keys in it (at first that of its first key alone,
+// which every query sees), which lags behind by less than log 2^16, and S and z relative to it:
 //
 //   K_jm = exp(u_m(k_j) − c_m),  Q_im = exp(u_m(q_i) + c_m − a_i),  a_i = max_m(u_m(q_i) + c_m)
 //   den_i = z·Q_i + Σ_j W_ij ≥ 1,  L_i = a_i + log den_i
 //
 // Every maximum is over keys that all its readers see, so nothing leaks from the future, and no ε
-// is needed. After a block c rises to include it, and S and z are scaled down.
+// is needed. After a block that lies too far above c, c rises to include it, and S and z are scaled
+// down.
 //
 // Backward, with g = dy, δ_i = g_i·y_i and φ̄(q_i) = φ(q_i)/den_i = exp(u(q_i) + c − L_i):
 //

@@ -234,7 +234,8 @@ HWY_EXPORT(FeatureKeyBackwardFinish);
 HWY_EXPORT(FeatureLower);
 
 std::size_t feature_backward_scratch(const FeatureSizes& z) {
-  return feature_forward_scratch(z) + (2 * z.features + 3 * z.e) * tile_pitch(kFeatureBlock) +
+  const std::size_t rows = 2 * z.features + 3 * z.e + FeatureProjection::padded(z.d);
+  return feature_forward_scratch(z) + rows * tile_pitch(kFeatureBlock) +
          kFeatureBlock * tile_pitch(z.e);
 }
 

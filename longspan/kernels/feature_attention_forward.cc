@@ -44,7 +44,7 @@ void FeatureAbsorb(const FeatureMap& map, const FeatureSizes& z, std::size_t key
   for (std::size_t m = 0; m < z.features; ++m) state.sum[m] += s.weights[m];
   if (!map.running()) return;
   for (std::size_t m = 0; m < z.features; ++m) {
-    if (s.rise[m] <= 0.0F) continue;  // the factor is 1
+    if (s.rise[m] <= kSlack) continue;
     const float factor = std::exp2(-s.rise[m]);
     state.top[m] += s.rise[m];
     state.sum[m] *= factor;
@@ -142,9 +142,8 @@ HWY_EXPORT(FeatureMerge);
 
 std::size_t feature_forward_scratch(const FeatureSizes& z) {
   const std::size_t pitch = tile_pitch(kFeatureBlock);
-  return (2 * z.d + FeatureProjection::padded(z.d) + 2 * z.features + kFeatureBlock +
-          std::max(z.d, z.e) + 6) *
-             pitch +
+  const std::size_t padded = FeatureProjection::padded(z.d);
+  return (2 * z.d + padded + 2 * z.features + kFeatureBlock + std::max(padded, z.e) + 6) * pitch +
          kFeatureBlock * tile_pitch(z.e) + 2 * tile_width(z.features);
 }
 

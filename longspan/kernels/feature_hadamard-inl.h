@@ -16,15 +16,19 @@ namespace longspan::HWY_NAMESPACE {
 
 inline constexpr std::size_t kHadamardPitch = tile_pitch(kFeatureBlock);
 
-// to = diag(after)·H·diag(f₂)·H·diag(f₁)·H·diag(f₀)·from on p rows, a power of two, and `width`
-// lanes, a multiple of kTileUnit; f₀ and `after` may be null, `to` may be `from`.
+// to = diag(after)·H·diag(f₁)·H·diag(f₀)·from on p rows, a power of two, and `width` lanes, a
+// multiple of kTileUnit, or without f₁ and the H before it. f₀ and `after` may be null; the rows go
+// through `room`, which may be `from` and `to`. `adds`: to += diag(after)·…
 struct HadamardChain {
   const float* from;
+  float* room;
   float* to;
   std::size_t p;
   std::size_t width;
-  const float* factors[3];
+  std::size_t turns;  // factors of H: 1 or 2
+  const float* factors[2];
   const float* after = nullptr;
+  bool adds = false;
 };
 
 // Stages of rows `step` apart: of H, or where the chain turns, of H·diag(f)·H and so on.
@@ -34,8 +38,9 @@ struct HadamardPass {
   std::size_t width;
   std::size_t step;
   std::size_t count = 0;  // factors that stand before stages
-  const float* before[3] = {nullptr, nullptr, nullptr};
+  const float* before[2] = {nullptr, nullptr};
   const float* after = nullptr;
+  bool adds = false;
 };
 
 // Up to eight rows in registers.
@@ -93,7 +98,10 @@ HWY_INLINE void hadamard_stages(const HadamardPass& pass, std::size_t row) {
     float* to = pass.to + row * kHadamardPitch + c;
     const auto load = [&](int k) HWY_ATTR { return hn::LoadU(d, from + k * next); };
     const auto store = [&](VF x, int k) HWY_ATTR {
-      if (pass.after != nullptr) x = hn::Mul(x, hn::Set(d, pass.after[row + k * step]));
+      if (pass.after != nullptr) {
+        const VF f = hn::Set(d, pass.after[row + k * step]);
+        x = pass.adds ? hn::MulAdd(x, f, hn::LoadU(d, to + k * next)) : hn::Mul(x, f);
+      }
       hn::StoreU(x, d, to + k * next);
     };
     HadamardRows x;
@@ -128,19 +136,24 @@ HWY_INLINE void hadamard_pass(const HadamardPass& pass, std::size_t p) {
 // Stages of one H commute: they go up from near rows to far ones and down again, so that the last
 // ones before a diagonal and the first ones behind it share a pass over the rows.
 inline void hadamard(const HadamardChain& chain) {
-  std::size_t last = 0;
-  while (chain.p >> (3 * last) > 8) ++last;
-  for (std::size_t t = 0; t <= 3 * last; ++t) {
-    const std::size_t turn = last == 0 ? 0 : t / last;
-    const std::size_t on = t - turn * last;
-    const std::size_t level = turn % 2 == 0 ? on : last - on;
+  std::size_t top = 0;
+  while (chain.p >> (3 * top) > 8) ++top;
+  const std::size_t last = chain.turns * top;
+  for (std::size_t t = 0; t <= last; ++t) {
+    const std::size_t turn = top == 0 ? 0 : t / top;
+    const std::size_t on = t - turn * top;
+    const std::size_t level = turn % 2 == 0 ? on : top - on;
     const std::size_t step = std::size_t{1} << (3 * level);
-    HadamardPass pass{t == 0 ? chain.from : chain.to, chain.to, chain.width, step};
+    HadamardPass pass{t == 0 ? chain.from : chain.room, t == last ? chain.to : chain.room,
+                      chain.width, step};
     if (t > 0) pass.count = 1;
-    for (std::size_t i = 0; i < 3; ++i) {
-      if (t == i * last) pass.before[pass.count++] = chain.factors[i];
+    for (std::size_t i = 0; i < chain.turns; ++i) {
+      if (t == i * top) pass.before[pass.count++] = chain.factors[i];
     }
-    if (t == 3 * last) pass.after = chain.after;
+    if (t == last) {
+      pass.after = chain.after;
+      pass.adds = chain.adds;
+    }
     const std::size_t left = chain.p / step;
     if (left >= 8 && level == 0) {
       hadamard_pass<8, 1>(pass, chain.p);

@@ -25,6 +25,9 @@ inline constexpr float kLog2OfE = 1.44269504F;
 // A feature of a key may exceed all earlier ones by 2^kMostRise; beyond it saturates, so that sums
 // over a block of keys stay finite.
 inline constexpr float kMostRise = 100.0F;
+// The running maximum c follows when a feature exceeds it by more than 2^kSlack: sums have the
+// range for it, and scaling them with every new maximum would take a pass over the state each time.
+inline constexpr float kSlack = 16.0F;
 
 // What a worker needs for one block of tokens.
 struct FeatureScratch {
@@ -34,7 +37,7 @@ struct FeatureScratch {
   float* keys;     // [M][pitch]: φ of the keys
   float* query;    // [M][pitch]: φ of the queries
   float* pairs;    // [block][pitch]
-  float* out;      // [max(d, e)][pitch]
+  float* out;      // [max(padded d, e)][pitch]
   float* value;    // [block][tile_pitch(e)]
   float* lines;    // 6 × [pitch]
   float* rise;     // [M]
@@ -46,6 +49,7 @@ struct FeatureScratch {
   float* signal_t;   // [e][pitch]
   float* dvalue_t;   // [e][pitch]
   float* signal;     // [block][tile_pitch(e)]
+  float* mixed;      // [padded d][pitch], for the Hadamard product
 };
 
 inline FeatureScratch divide_features(const FeatureSizes& z, float* memory) {
@@ -62,7 +66,7 @@ inline FeatureScratch divide_features(const FeatureSizes& z, float* memory) {
   s.keys = take(z.features, kFeaturePitch);
   s.query = take(z.features, kFeaturePitch);
   s.pairs = take(kFeatureBlock, kFeaturePitch);
-  s.out = take(std::max(z.d, z.e), kFeaturePitch);
+  s.out = take(std::max(FeatureProjection::padded(z.d), z.e), kFeaturePitch);
   s.value = take(kFeatureBlock, tile_pitch(z.e));
   s.lines = take(6, kFeaturePitch);
   s.rise = take(1, wide);
@@ -73,6 +77,7 @@ inline FeatureScratch divide_features(const FeatureSizes& z, float* memory) {
   s.signal_t = take(z.e, kFeaturePitch);
   s.dvalue_t = take(z.e, kFeaturePitch);
   s.signal = take(kFeatureBlock, tile_pitch(z.e));
+  s.mixed = take(FeatureProjection::padded(z.d), kFeaturePitch);
   return s;
 }
 
@@ -197,57 +202,77 @@ inline void copy_tokens(ConstMatrix x, float* to) {
   }
 }
 
+// A block of p rows of Ω, or what is left of them.
+struct HadamardBlock {
+  std::size_t first;  // row of Ω
+  std::size_t rows;   // at most p
+  const float *d1, *d2, *d3;
+  bool opens, closes;  // the first and the last of its rotation
+};
+// Calls f(block) for all, those of a rotation one after the other.
+template <class F>
+HWY_INLINE void for_each_block(const FeatureProjection& omega, std::size_t d, const F& f) {
+  const std::size_t p = FeatureProjection::padded(d);
+  const float* d3 = omega.signs + 2 * omega.rotations(d) * p;
+  constexpr std::size_t kSharing = FeatureProjection::kSharing;
+  for (std::size_t block = 0; block < omega.blocks(d); ++block) {
+    const float* d1 = omega.signs + 2 * (block / kSharing) * p;
+    const std::size_t first = block * p;
+    f(HadamardBlock{first, std::min(p, omega.rows - first), d1, d1 + p, d3 + first,
+                    block % kSharing == 0, (block + 1) % kSharing == 0 || first + p >= omega.rows});
+  }
+}
+
 // u = Ω·x' by fast transforms.
 inline void project_hadamard(const FeatureProjection& omega, std::size_t d, std::size_t width,
                              const FeatureScratch& s, const float* x, float* u) {
   const DF df;
   const std::size_t p = FeatureProjection::padded(d);
-  if (d < p) {
-    for_rows(s.turn, p, width, [&](std::size_t r, std::size_t c, float* at) HWY_ATTR {
-      store_lanes(r < d ? load_lanes(x + r * kFeaturePitch + c) : hn::Zero(df), at);
-    });
-    x = s.turn;
-  }
-  for (std::size_t first = 0; first < omega.rows; first += p) {
-    const float* d1 = omega.signs + first * 3;
-    const float* norms = omega.norms + first;
-    const bool whole = first + p <= omega.rows;
-    float* to = u + first * kFeaturePitch;
-    hadamard({x, whole ? to : s.turn, p, width, {d1, d1 + p, d1 + 2 * p}, whole ? norms : nullptr});
-    if (whole) continue;
-    for_rows(to, omega.rows - first, width, [&](std::size_t r, std::size_t c, float* at) HWY_ATTR {
+  for_each_block(omega, d, [&](const HadamardBlock& b) HWY_ATTR {
+    if (b.opens && d < p) {
+      for_rows(s.turn, p, width, [&](std::size_t r, std::size_t c, float* at) HWY_ATTR {
+        store_lanes(r < d ? load_lanes(x + r * kFeaturePitch + c) : hn::Zero(df), at);
+      });
+    }
+    if (b.opens) hadamard({d < p ? s.turn : x, s.turn, s.turn, p, width, 2, {b.d1, b.d2}});
+    const float* norms = omega.norms + b.first;
+    float* to = u + b.first * kFeaturePitch;
+    if (b.rows == p) {
+      hadamard({s.turn, to, to, p, width, 1, {b.d3}, norms});
+      return;
+    }
+    hadamard({s.turn, s.turn, s.turn, p, width, 1, {b.d3}});
+    for_rows(to, b.rows, width, [&](std::size_t r, std::size_t c, float* at) HWY_ATTR {
       const VF y = load_lanes(s.turn + r * kFeaturePitch + c);
       store_lanes(hn::Mul(y, hn::Set(df, norms[r])), at);
     });
-  }
+  });
 }
 
-// to = Ωᵀ·du: the transposed product, D₁·H·D₂·H·D₃·H·diag(norm), summed over blocks.
+// to = Ωᵀ·du = Σ D₁·H·D₂·H·Σ D₃·H·diag(norm)·du, sums over rotations and their blocks; `to` has p
+// rows.
 inline void unproject_hadamard(const FeatureProjection& omega, std::size_t d, std::size_t width,
                                const FeatureScratch& s, const float* du, float* to) {
   const DF df;
   const std::size_t p = FeatureProjection::padded(d);
-  for (std::size_t first = 0; first < omega.rows; first += p) {
-    const float* d1 = omega.signs + first * 3;
-    const float* norms = omega.norms + first;
-    const float* from = du + first * kFeaturePitch;
-    if (first + p <= omega.rows) {
-      hadamard({from, s.turn, p, width, {norms, d1 + 2 * p, d1 + p}});
+  for_each_block(omega, d, [&](const HadamardBlock& b) HWY_ATTR {
+    const float* norms = omega.norms + b.first;
+    const float* from = du + b.first * kFeaturePitch;
+    if (b.rows == p) {
+      hadamard({from, s.turn, s.mixed, p, width, 1, {norms}, b.d3, !b.opens});
     } else {
       for_rows(s.turn, p, width, [&](std::size_t r, std::size_t c, float* at) HWY_ATTR {
-        store_lanes(first + r < omega.rows
+        store_lanes(r < b.rows
                         ? hn::Mul(load_lanes(from + r * kFeaturePitch + c), hn::Set(df, norms[r]))
                         : hn::Zero(df),
                     at);
       });
-      hadamard({s.turn, s.turn, p, width, {nullptr, d1 + 2 * p, d1 + p}});
+      hadamard({s.turn, s.turn, s.mixed, p, width, 1, {nullptr}, b.d3, !b.opens});
     }
-    for_rows(to, d, width, [&](std::size_t r, std::size_t c, float* at) HWY_ATTR {
-      const VF old = first == 0 ? hn::Zero(df) : load_lanes(at);
-      store_lanes(hn::MulAdd(load_lanes(s.turn + r * kFeaturePitch + c), hn::Set(df, d1[r]), old),
-                  at);
-    });
-  }
+    if (!b.closes) return;
+    const bool adds = b.first >= FeatureProjection::kSharing * p;
+    hadamard({s.mixed, s.mixed, to, p, width, 2, {nullptr, b.d2}, b.d1, adds});
+  });
 }
 
 HWY_INLINE bool is_exponential(const FeatureMap& map) {

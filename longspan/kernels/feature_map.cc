@@ -10,7 +10,7 @@ Work FeatureMap::projection_work(std::size_t d) const {
   if (!projection.hadamard) return work + maccs(std::uint64_t{projection.rows} * d);
   const std::uint64_t p = FeatureProjection::padded(d);
   const auto stages = static_cast<std::uint64_t>(std::bit_width(p) - 1);
-  return work + flops(Kind::kFeature, projection.blocks(d) * 3 * p * stages + projection.rows);
+  return work + flops(Kind::kFeature, projection.sign_rows(d) * p * stages + projection.rows);
 }
 
 Work FeatureMap::query_work(std::size_t d) const {

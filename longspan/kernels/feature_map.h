@@ -25,16 +25,21 @@ enum class FeatureKind : std::uint8_t { kElu, kRelu, kExp, kShifted };
 
 // Ω [rows, d]: a matrix, or the first rows of stacked blocks
 //   diag(norm)·H·D₃·H·D₂·H·D₁,  H the p×p Walsh–Hadamard matrix, D diagonal ±1, p = 2^⌈log₂ d⌉,
-// applied in O(p log p). `norm` includes the factor that makes H orthogonal.
+// applied in O(p log p). Four blocks share H·D₂·H·D₁, a rotation of all tokens that leaves their
+// dot products as they were; D₃ is each block's own. `norm` includes the factor that makes H
+// orthogonal.
 struct FeatureProjection {
   std::size_t rows = 0;  // 0: there is none
   bool hadamard = false;
   ConstMatrix dense;             // [rows, d]
-  const float* signs = nullptr;  // [blocks][3][p]: D₁, D₂, D₃
+  const float* signs = nullptr;  // [sign_rows][p]: D₁ and D₂ by four blocks, then D₃ by block
   const float* norms = nullptr;  // [rows]
 
   static std::size_t padded(std::size_t d) { return std::bit_ceil(d); }
   std::size_t blocks(std::size_t d) const { return (rows + padded(d) - 1) / padded(d); }
+  static constexpr std::size_t kSharing = 4;
+  std::size_t rotations(std::size_t d) const { return (blocks(d) + kSharing - 1) / kSharing; }
+  std::size_t sign_rows(std::size_t d) const { return 2 * rotations(d) + blocks(d); }
 };
 
 struct FeatureMap {

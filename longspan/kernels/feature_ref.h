@@ -22,17 +22,19 @@ inline std::vector<double> dense_projection(const FeatureProjection& omega, std:
       continue;
     }
     // Row r of H·D₃·H·D₂·H·D₁, from the left.
-    const float* signs = omega.signs + r / p * 3 * p;
+    const float* shared = omega.signs + 2 * (r / p / FeatureProjection::kSharing) * p;
+    const float* own = omega.signs + (2 * omega.rotations(d) + r / p) * p;
+    const float* signs[] = {shared, shared + p, own};
     auto sign = [](std::size_t i, std::size_t j) {
       return std::popcount(i & j) % 2 == 0 ? 1.0 : -1.0;
     };
     std::vector<double> row(p);
-    for (std::size_t j = 0; j < p; ++j) row[j] = sign(r % p, j) * signs[2 * p + j];
+    for (std::size_t j = 0; j < p; ++j) row[j] = sign(r % p, j) * signs[2][j];
     for (int k = 1; k >= 0; --k) {
       std::vector<double> next(p, 0.0);
       for (std::size_t j = 0; j < p; ++j) {
         for (std::size_t i = 0; i < p; ++i) next[j] += row[i] * sign(i, j);
-        next[j] *= signs[static_cast<std::size_t>(k) * p + j];
+        next[j] *= signs[k][j];
       }
       row = next;
     }

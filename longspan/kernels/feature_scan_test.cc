@@ -43,7 +43,7 @@ struct Maps {
     const std::size_t p = FeatureProjection::padded(d);
     FeatureProjection projection;
     projection.rows = rows;
-    signs = normals(projection.blocks(d) * 3 * p, "signs");
+    signs = normals(projection.sign_rows(d) * p, "signs");
     for (float& s : signs) s = s > 0.0F ? 1.0F : -1.0F;
     norms = normals(rows, "norms");
     for (float& x : norms) x = std::abs(x) / static_cast<float>(p);
@@ -210,7 +210,7 @@ TEST(FeatureScan, AgreesWithTheDefinition) {
 // Transforms of every radix and depth; rows in whole blocks and in a piece of one.
 TEST(FeatureScan, HadamardOfEveryDepthAgreesWithTheDefinition) {
   for (const std::size_t d : {2U, 8U, 13U, 32U, 64U, 127U, 512U}) {
-    const Maps maps(d, d < 512 ? 2 * FeatureProjection::padded(d) + 1 : 13);
+    const Maps maps(d, d < 512 ? 5 * FeatureProjection::padded(d) + 1 : 13);
     for (const auto& [name, map] : maps.all()) {
       if (map.projection.hadamard) check(name, map, {.m = 3, .n = 5, .d = d, .e = 2});
     }
@@ -274,6 +274,24 @@ TEST(FeatureScan, ExponentialsStayFinite) {
         for (const float value : *x) ASSERT_TRUE(std::isfinite(value));
       }
     }
+  }
+}
+
+// Keys that come ever nearer: every feature rises by hundreds of powers of two.
+TEST(FeatureScan, FollowsFeaturesThatRise) {
+  const Maps maps(16, 40);
+  const FeatureMap map = maps.plain(FeatureKind::kExp);
+  for (const bool causal : {false, true}) {
+    Problem p({.m = 600, .n = 600, .d = 16, .e = 4, .causal = causal});
+    for (std::size_t i = 0; i < p.k.size(); ++i) {
+      p.k[i] *= 12.0F - 0.02F * static_cast<float>(i / 16);
+    }
+    p.run(map);
+    const FeatureReference<double> r{map, p.shape, widen(p.q), widen(p.k), widen(p.v)};
+    using R = FeatureReference<std::complex<double>>;
+    EXPECT_LE(error_of(p.y, r.forward()), 1e-4);
+    EXPECT_LE(gradient_error(map, p, p.dq, &R::q), 1e-3);
+    EXPECT_LE(gradient_error(map, p, p.dv, &R::v), 1e-3);
   }
 }
 
