@@ -47,7 +47,7 @@ LONGEST_FULL = 4096
 STEEP_FROM = 16384  # exponents are those from this length on, or of the last two doublings
 MOST_EXPONENT_ABOVE = 0.1  # the operations' own
 # Compute the same without random numbers: results are compared.
-DETERMINISTIC = ["linear", "window"]
+DETERMINISTIC = ["linear", "local", "window"]
 NO_GRAPH = ["deberta"]  # its table of indices does not fit into a graph
 WORK = {"forward": "forward", "backward": "forward+backward"}
 

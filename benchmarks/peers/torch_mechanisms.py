@@ -49,24 +49,86 @@ def linear(n, d, heads):
     return run
 
 
-def window(n, d, heads, window=256):
-    side = window // 2
+def local(n, d, heads, block=128):
+    def run(q, k, v):
+        q, k, v = (x.reshape(1, heads, n // block, block, d) for x in (q, k, v))
+        scores = (q @ k.transpose(-2, -1)) / math.sqrt(d)
+        return (torch.softmax(scores, -1) @ v).reshape(1, heads, n, d)
+
+    return run
+
+
+def sliding(n, d, heads, side):
+    """Blocks of `side` queries against their three blocks of keys: what is hidden, and those keys."""
     blocks = n // side
     i = torch.arange(side)
     hidden = ((torch.arange(3 * side)[None, :] - side - i[:, None]).abs() > side)
     edges = torch.zeros(blocks, 1, 3 * side, dtype=torch.bool)
     edges[0, :, :side] = edges[-1, :, 2 * side:] = True
-    hidden = hidden | edges
 
     def neighbours(x):
         x = F.pad(x, (0, 0, side, side)).reshape(1, heads, blocks + 2, side, d)
         return torch.cat([x[:, :, :-2], x[:, :, 1:-1], x[:, :, 2:]], -2)
+
+    return hidden | edges, neighbours
+
+
+def window(n, d, heads, window=256):
+    side = window // 2
+    blocks = n // side
+    hidden, neighbours = sliding(n, d, heads, side)
 
     def run(q, k, v):
         q = q.reshape(1, heads, blocks, side, d)
         scores = (q @ neighbours(k).transpose(-2, -1)) / math.sqrt(d)
         weights = torch.softmax(scores.masked_fill(hidden, float("-inf")), -1)
         return (weights @ neighbours(v)).reshape(1, heads, n, d)
+
+    return run
+
+
+def longformer(n, d, heads, window=512):
+    """The first token is global; its queries, keys and values are projections of the layer's input,
+    for which k stands."""
+    side, width = window // 2, heads * d
+    blocks = n // side
+    hidden, neighbours = sliding(n, d, heads, side)
+    hidden[0, :, side] = hidden[1, :, 0] = True  # the global key, which has a column of its own
+    weights = [learned(width, width, scale=width**-0.5) for _ in "qkv"]
+    biases = [learned(width) for _ in "qkv"]
+
+    def projected(x, i):
+        return F.linear(x, weights[i], biases[i]).view(1, -1, heads, d).transpose(1, 2)
+
+    def run(q, k, v):
+        near = q.reshape(1, heads, blocks, side, d)
+        scores = (near @ neighbours(k).transpose(-2, -1)).masked_fill(hidden, float("-inf"))
+        far = near @ k[:, :, None, :1].transpose(-2, -1)
+        seen = torch.softmax(torch.cat([far, scores], -1) / math.sqrt(d), -1)
+        y = seen[..., 1:] @ neighbours(v) + seen[..., :1] * v[:, :, None, :1]
+        x = k.transpose(1, 2).reshape(1, n, width)
+        scores = projected(x[:, :1], 0) @ projected(x, 1).transpose(-2, -1) / math.sqrt(d)
+        first = torch.softmax(scores, -1) @ projected(x, 2)
+        return torch.cat([first, y.reshape(1, heads, n, d)[:, :, 1:]], -2)
+
+    return run
+
+
+def transformer_xl(n, d, heads):
+    width = heads * d
+    distance = torch.arange(n - 1, -n, -1.0)
+    angle = distance[:, None] * 10000 ** (-torch.arange(0, width, 2) / width)
+    positions = torch.cat([angle.sin(), angle.cos()], -1)
+    weight = learned(width, width, scale=width**-0.5)
+    u, v_bias = learned(heads, 1, d), learned(heads, 1, d)
+
+    def run(q, k, v):
+        rows = F.linear(positions, weight).view(2 * n - 1, heads, d).permute(1, 2, 0)
+        by_distance = F.pad((q + v_bias) @ rows, (1, 0))
+        # Row i moves so that column j is that of distance i − j.
+        shifted = by_distance.view(1, heads, 2 * n * n)[..., n:].view(1, heads, n, 2 * n - 1)[..., :n]
+        scores = ((q + u) @ k.transpose(-2, -1) + shifted) / math.sqrt(d)
+        return torch.softmax(scores, -1) @ v
 
     return run
 
@@ -223,7 +285,10 @@ MAKERS = {
     "linformer": linformer,
     "performer": performer,
     "linear": linear,
+    "local": local,
     "window": window,
+    "longformer": longformer,
+    "transformer-xl": transformer_xl,
     "bigbird": bigbird,
     "reformer": reformer,
     "clustered": clustered,

@@ -65,8 +65,8 @@ class BlockPattern {
   virtual std::size_t before() const { return shape_.n; }
   virtual std::size_t after() const { return shape_.causal ? 0 : shape_.n; }
   virtual const std::uint32_t* gathered(std::size_t /*b*/) const { return nullptr; }
-  // Whether tiles of queries read keys from all over the sequence, so that what one read is no longer
-  // near when the next one does.
+  // Whether tiles of queries read keys from all over the sequence, so that what one read is no
+  // longer near when the next one does.
   virtual bool scattered() const { return false; }
   // Whether two heads of a sequence have as much to do; then one is counted for all.
   virtual bool equal_heads() const { return true; }
