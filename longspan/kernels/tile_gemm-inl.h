@@ -328,23 +328,33 @@ HWY_NOINLINE void transpose(const float* src, std::size_t src_stride, std::size_
   transpose_squares<kAdd, kSquare>(src, src_stride, rows, cols, scale, dst, dst_stride);
 }
 
-// 2^x for x ≤ 0 (and a little above); 0 below the normal numbers; NaN stays NaN. Rounding by adding
-// 1.5·2²³ leaves the integer part in the low bits, ready to be shifted into the exponent; the
-// polynomial is the minimax of degree 5 on [−½, ½] with value 1 at 0: 9e-8 relative.
+// x, but at least `least`; NaN stays NaN, which of vectors is what Max says of its second operand.
+template <class D, class V>
+HWY_INLINE V at_least(D d, float least, V x) {
+#if HWY_TARGET == HWY_SCALAR
+  return hn::IfThenElse(hn::Lt(x, hn::Set(d, least)), hn::Set(d, least), x);
+#else
+  return hn::Max(hn::Set(d, least), x);
+#endif
+}
+
+// 2^x for x ≤ 0 (and up to 2¹²⁷); 0 from x = −127 down, less than the normal numbers from −126 on;
+// NaN stays NaN. Rounding by adding 1.5·2²³ leaves the integer part in the low bits, ready to be
+// shifted into the exponent; the polynomial is the minimax of degree 5 on [−½, ½] with value 1 at
+// 0: 9e-8 relative. Its terms are added in pairs, so that they wait for each other half as long.
 template <class D, class V>
 HWY_INLINE V exp2_nonpositive(D d, V x) {
   const hn::RebindToSigned<D> di;
   const V magic = hn::Set(d, 12582912.0F);
-  const V t = hn::Add(x, magic);
-  const V f = hn::Sub(x, hn::Sub(t, magic));
-  V p = hn::Set(d, 0.00132647273F);
-  p = hn::MulAdd(p, f, hn::Set(d, 0.00967151299F));
-  p = hn::MulAdd(p, f, hn::Set(d, 0.0555073358F));
-  p = hn::MulAdd(p, f, hn::Set(d, 0.240222424F));
-  p = hn::MulAdd(p, f, hn::Set(d, 0.693147004F));
-  p = hn::MulAdd(p, f, hn::Set(d, 1.0F));
-  const auto bits = hn::Add(hn::BitCast(di, p), hn::ShiftLeft<23>(hn::BitCast(di, t)));
-  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -126.0F)), hn::BitCast(d, bits));
+  const V limited = at_least(d, -127.0F, x);
+  const V t = hn::Add(limited, magic);
+  const V f = hn::Sub(limited, hn::Sub(t, magic));
+  const V ff = hn::Mul(f, f);
+  const V low = hn::MulAdd(hn::Set(d, 0.693147004F), f, hn::Set(d, 1.0F));
+  const V middle = hn::MulAdd(hn::Set(d, 0.0555073358F), f, hn::Set(d, 0.240222424F));
+  const V high = hn::MulAdd(hn::Set(d, 0.00132647273F), f, hn::Set(d, 0.00967151299F));
+  const V p = hn::MulAdd(hn::MulAdd(high, ff, middle), ff, low);
+  return hn::BitCast(d, hn::Add(hn::BitCast(di, p), hn::ShiftLeft<23>(hn::BitCast(di, t))));
 }
 
 }  // namespace longspan::HWY_NAMESPACE

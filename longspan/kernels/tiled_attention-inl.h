@@ -34,10 +34,10 @@ struct Tile {
 };
 
 // Rows [first, first + count) of x where a product can use them: x itself if its rows are dense,
-// else a copy. Rows that are a power of two apart would all fall into the same sets of the cache.
+// else a copy. Rows far apart, by a power of two, would all fall into the same sets of the cache.
 inline Left dense_rows(ConstMatrix x, std::size_t first, std::size_t count, float* copy) {
   if (x.stride == x.cols) return {x.row_data(first), x.stride};
-  const std::size_t stride = tile_pitch(x.cols);
+  const std::size_t stride = tile_width(x.cols);
   for (std::size_t i = 0; i < count; ++i) {
     std::memcpy(copy + i * stride, x.row_data(first + i), x.cols * sizeof(float));
   }

@@ -28,7 +28,7 @@ namespace longspan {
 
 inline constexpr std::size_t kQueryBlock = 64;  // queries in the lanes of a tile
 inline constexpr std::size_t kKeyBlock = 64;    // keys of a tile
-inline constexpr std::size_t kQueryGroup = 8;   // query blocks that can share a pass over the keys
+inline constexpr std::size_t kQueryGroup = 16;  // query blocks that can share a pass over the keys
 inline constexpr std::size_t kFewQueries = 6;   // up to here lanes of queries do not pay
 inline constexpr std::size_t kKeyPass = 512;    // keys that share a backward pass over the queries
 
