@@ -81,7 +81,6 @@ class BigBirdPattern final : public BlockPattern {
   }
 
   std::size_t most_ranges() const override { return 3 + config_.window + config_.random; }
-  bool scattered() const override { return true; }
   // Drawn blocks are all of one size, except where padding cuts them or neighbours share a tile.
   bool equal_heads() const override {
     return attention_.given_.blocks.empty() && !(config_.padded && !shape().key_lengths.empty()) &&

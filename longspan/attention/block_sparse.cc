@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "longspan/attention/block_sparse_run.h"
+#include "longspan/kernels/vector.h"
 
 namespace longspan {
 
@@ -29,15 +30,55 @@ SparseHead geometry(const BlockPattern& pattern, std::size_t b, std::size_t h,
   return head;
 }
 
-SparseHead sparse_head(const BlockPattern& pattern, const SparseInputs& in, std::size_t b,
-                       std::size_t h, const PatternTile& tile) {
-  const std::size_t kv = h / (in.q.heads / in.k.heads);
+KeyPlanes::KeyPlanes(const BlockPattern& pattern, const SparseInputs& in, Arena& arena)
+    : in_(in), most_(at_a_time(pattern)), memory_(arena.take(most_ * floats(pattern))) {}
+
+std::size_t KeyPlanes::bytes(const BlockPattern& pattern) {
+  return Arena::bytes_for(at_a_time(pattern) * floats(pattern));
+}
+
+std::size_t KeyPlanes::floats(const BlockPattern& pattern) {
+  constexpr std::size_t kLeastQueries = 4 * kQueryBlock;
+  const AttentionShape& s = pattern.shape();
+  const bool copies = pattern.rereads() && s.kv_heads > 1 && s.m >= kLeastQueries;
+  return copies ? s.n * (s.d + s.e) : 0;
+}
+
+std::size_t KeyPlanes::at_a_time(const BlockPattern& pattern) {
+  const std::size_t planes = pattern.shape().batch * pattern.shape().kv_heads;
+  return floats(pattern) > 0 ? std::min(planes, workers()) : planes;
+}
+
+void KeyPlanes::fetch(std::size_t first, std::size_t count) {
+  first_ = first;
+  if (memory_.empty()) return;
+  constexpr std::size_t kRows = 64;
+  parallel_ranges(in_.k.n, kRows, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t plane = first; plane < first + count; ++plane) {
+      const std::size_t b = plane / in_.k.heads;
+      const std::size_t h = plane % in_.k.heads;
+      float* to = memory_.data() + (plane - first) * in_.k.n * (in_.k.d + in_.v.d);
+      copy_rows(in_.k.head(b, h), begin, end, to + begin * in_.k.d);
+      copy_rows(in_.v.head(b, h), begin, end, to + in_.k.n * in_.k.d + begin * in_.v.d);
+    }
+  });
+}
+
+ConstMatrix KeyPlanes::head(const ConstHeads& x, std::size_t plane, std::size_t before) const {
+  if (memory_.empty()) return x.head(plane / x.heads, plane % x.heads);
+  const float* own = memory_.data() + (plane - first_) * x.n * (in_.k.d + in_.v.d);
+  return {own + before * x.n, x.n, x.d};
+}
+
+SparseHead sparse_head(const BlockPattern& pattern, const SparseInputs& in, const KeyPlanes& keys,
+                       std::size_t b, std::size_t h, const PatternTile& tile) {
+  const std::size_t kv_plane = b * in.k.heads + h / (in.q.heads / in.k.heads);
   SparseHead head = geometry(pattern, b, h, tile);
   head.q = every(in.q.head(b, h), head.first_query, head.dilation);
-  head.k = every(in.k.head(b, kv), tile.phase, head.dilation);
-  head.v = every(in.v.head(b, kv), tile.phase, head.dilation);
-  head.all_k = in.k.head(b, kv);
-  head.all_v = in.v.head(b, kv);
+  head.all_k = keys.k(kv_plane);
+  head.all_v = keys.v(kv_plane);
+  head.k = every(head.all_k, tile.phase, head.dilation);
+  head.v = every(head.all_v, tile.phase, head.dilation);
   head.scale = in.scale;
   head.relative.bucket = in.relative.bucket;
   if (in.relative.table.n > 0) {
@@ -148,7 +189,8 @@ AttentionCost sparse_cost(const BlockPattern& pattern, const RelativeSizes& rela
   AttentionCost cost;
   cost.forward = forward_work(s, counts, terms_of(relative));
   cost.saved = s.batch * s.heads * s.m;
-  cost.forward_scratch = Rooms::bytes(pattern, sparse_forward_scratch(s.d, s.e, relative.table));
+  cost.forward_scratch = Rooms::bytes(pattern, sparse_forward_scratch(s.d, s.e, relative.table)) +
+                         KeyPlanes::bytes(pattern);
   add_backward_cost(pattern, relative, counts, cost);
   return cost;
 }
@@ -159,30 +201,37 @@ void sparse_forward(const BlockPattern& pattern, const SparseInputs& in, Heads y
   const Rooms rooms(pattern, sparse_forward_scratch(s.d, s.e, in.relative.table.n), arena);
   const std::size_t groups =
       divide_up(std::max<std::size_t>(1, most_tiles(pattern)), kTilesPerTask);
-  parallel_for(groups * s.batch * s.heads, [&](std::size_t task, std::size_t worker) {
-    // One head after the other, so that its keys stay in the cache; within a head the last queries
-    // start first, because with a causal mask they can see the most.
-    const std::size_t group = groups - 1 - task % groups;
-    const std::size_t b = task / groups / s.heads;
-    const std::size_t h = task / groups % s.heads;
+  const auto run = [&](std::size_t plane, std::size_t group, const KeyPlanes& keys,
+                       std::size_t worker) {
+    const std::size_t b = plane / s.heads;
+    const std::size_t h = plane % s.heads;
     const Room room = rooms.at(worker);
-    float* plane = saved.empty() ? nullptr : saved.data() + task / groups * s.m;
+    float* levels = saved.empty() ? nullptr : saved.data() + plane * s.m;
     const std::size_t last = std::min((group + 1) * kTilesPerTask, pattern.tiles(b, h));
     for (std::size_t t = group * kTilesPerTask; t < last; ++t) {
       const PatternTile tile = pattern.tile(b, h, t, room.ranges);
       if (tile.tile.lanes == 0) continue;
-      const SparseHead head = sparse_head(pattern, in, b, h, tile);
+      const SparseHead head = sparse_head(pattern, in, keys, b, h, tile);
       LaneValues lse(head, tile.tile);
       sparse_forward(head, tile.tile, every(y.head(b, h), head.first_query, head.dilation),
-                     lse.target(plane), room.memory, rooms.counts(worker));
-      lse.write(plane);
+                     lse.target(levels), room.memory, rooms.counts(worker));
+      lse.write(levels);
     }
     if (group > 0) return;
     const Matrix rows = y.head(b, h);
     for (std::size_t i = pattern.queries(b); i < s.m; ++i) {
       std::ranges::fill(rows.row(i), 0.0F);
-      if (plane != nullptr) plane[i] = std::numeric_limits<float>::infinity();
+      if (levels != nullptr) levels[i] = std::numeric_limits<float>::infinity();
     }
+  };
+  const std::size_t ratio = s.heads / s.kv_heads;
+  KeyPlanes keys(pattern, in, arena);
+  keys.for_each([&](std::size_t first, std::size_t count) {
+    parallel_for(groups * count * ratio, [&](std::size_t task, std::size_t worker) {
+      // One head after the other, so that its keys stay in the cache; within a head the last
+      // queries start first, because with a causal mask they can see the most.
+      run(first * ratio + task / groups, groups - 1 - task % groups, keys, worker);
+    });
   });
   Meter::report(forward_work(s, rooms.total(), in.relative.terms()));
 }

@@ -18,7 +18,8 @@
 // MACCs, M·d of matmul and a sum per pair and term to forward; 3·t·d MACCs, M·d of matmul and
 // 2·p·terms + M·d + ρ′ of add to backward, where ρ′ sums partial gradients of both tables.
 //
-// Threads: forward takes (sequence, head, 8 tiles of queries); backward (sequence, key head, chunk
+// Threads: forward takes (sequence, head, 8 tiles of queries), as many key heads at a time as there
+// are threads, whose keys and values are copied head by head; backward (sequence, key head, chunk
 // of the queries), where a number of chunks that only the shape decides each have their own sums.
 // Padding: the queries of padding see nothing, their y is 0.
 #pragma once
@@ -65,9 +66,8 @@ class BlockPattern {
   virtual std::size_t before() const { return shape_.n; }
   virtual std::size_t after() const { return shape_.causal ? 0 : shape_.n; }
   virtual const std::uint32_t* gathered(std::size_t /*b*/) const { return nullptr; }
-  // Whether tiles of queries read keys from all over the sequence, so that what one read is no
-  // longer near when the next one does.
-  virtual bool scattered() const { return false; }
+  // Whether more than one or two tiles of queries read a key.
+  virtual bool rereads() const { return true; }
   // Whether two heads of a sequence have as much to do; then one is counted for all.
   virtual bool equal_heads() const { return true; }
 
@@ -83,7 +83,6 @@ class FullPattern final : public BlockPattern {
   PatternTile tile(std::size_t b, std::size_t h, std::size_t t,
                    std::span<KeyRange> room) const override;
   std::size_t most_ranges() const override { return 1; }
-  bool scattered() const override { return true; }
 };
 
 // Terms of the scores that depend on distances, of all heads; see kernels/block_sparse.h.

@@ -90,37 +90,13 @@ void each_key(const AttentionShape& s, const F& f) {
   });
 }
 
-std::size_t packed_floats(const BlockPattern& pattern) {
-  const AttentionShape& s = pattern.shape();
-  const bool packs = pattern.scattered() && s.kv_heads > 1;
-  return packs ? s.batch * s.kv_heads * s.n * (s.d + s.e) : 0;
-}
-
-// The inputs with the keys of a head next to each other: among those of 8 heads they would share an
-// eighth of the cache's sets.
-SparseInputs pack_keys(const BlockPattern& pattern, SparseInputs in, Arena& arena) {
-  const std::span<float> memory = arena.take(packed_floats(pattern));
-  if (memory.empty()) return in;
-  const AttentionShape& s = pattern.shape();
-  const Heads k(memory.data(), s.batch, s.kv_heads, s.n, s.d);
-  const Heads v(memory.data() + memory.size() / (s.d + s.e) * s.d, s.batch, s.kv_heads, s.n, s.e);
-  each_key(s, [&](std::size_t b, std::size_t j, std::size_t) {
-    for (std::size_t kv = 0; kv < s.kv_heads; ++kv) {
-      std::ranges::copy(in.k.head(b, kv).row(j), k.head(b, kv).row_data(j));
-      std::ranges::copy(in.v.head(b, kv).row(j), v.head(b, kv).row_data(j));
-    }
-  });
-  in.k = k;
-  in.v = v;
-  return in;
-}
-
 class Backward {
  public:
   Backward(const BlockPattern& pattern, const SparseInputs& in, ConstHeads dy, const float* lse,
            const SparseResults& results, Arena& arena)
       : pattern_(pattern),
-        in_(pack_keys(pattern, in, arena)),
+        in_(in),
+        inputs_(pattern, in, arena),
         dy_(dy),
         lse_(lse),
         results_(results),
@@ -138,13 +114,21 @@ class Backward {
     const std::size_t chunks = query_chunks(s);
     const std::size_t planes = s.batch * s.heads;
     const std::size_t table = planes * relative.table * tile_pitch(s.d);
-    return Arena::bytes_for(packed_floats(pattern)) + Arena::bytes_for(planes * s.m) +
+    return KeyPlanes::bytes(pattern) + Arena::bytes_for(planes * s.m) +
            Arena::bytes_for(sum_floats(s)) + Arena::bytes_for<Span>(s.batch * s.kv_heads * chunks) +
            Arena::bytes_for(chunks == 1 ? 0 : chunks * table) +
            Arena::bytes_for((chunks - 1) * planes * s.n * relative.keys);
   }
 
-  std::size_t tasks() const { return shape().batch * shape().kv_heads * chunks_; }
+  // Calls f(task) for every chunk of the queries of every key head, on all threads.
+  template <class F>
+  void for_each_task(const F& f) {
+    inputs_.for_each([&](std::size_t first, std::size_t count) {
+      parallel_for(count * chunks_, [&](std::size_t task, std::size_t worker) {
+        f(first * chunks_ + task, worker);
+      });
+    });
+  }
 
   void run_delta(ConstHeads y, std::size_t plane) const {
     const std::size_t b = plane / shape().heads;
@@ -284,7 +268,7 @@ class Backward {
                 Matrix dv, const Room& room, TileCounts& counts) const {
     const PatternTile tile = pattern_.tile(b, h, t, room.ranges);
     if (tile.tile.lanes == 0) return;
-    const SparseHead head = sparse_head(pattern_, in_, b, h, tile);
+    const SparseHead head = sparse_head(pattern_, in_, inputs_, b, h, tile);
     const std::size_t plane = b * shape().heads + h;
     LaneValues lse(head, tile.tile);
     LaneValues delta(head, tile.tile);
@@ -304,7 +288,8 @@ class Backward {
   }
 
   const BlockPattern& pattern_;
-  SparseInputs in_;
+  const SparseInputs& in_;
+  KeyPlanes inputs_;
   ConstHeads dy_;
   const float* lse_;
   const SparseResults& results_;
@@ -349,10 +334,10 @@ void sparse_backward(const BlockPattern& pattern, const SparseInputs& in, ConstH
                      Arena& arena) {
   const AttentionShape& s = pattern.shape();
   const Rooms rooms(pattern, sparse_backward_scratch(s.d, s.e, in.relative.table.n), arena);
-  const Backward backward(pattern, in, dy, saved.data(), results, arena);
+  Backward backward(pattern, in, dy, saved.data(), results, arena);
   parallel_for(s.batch * s.heads,
                [&](std::size_t plane, std::size_t) { backward.run_delta(y, plane); });
-  parallel_for(backward.tasks(), [&](std::size_t task, std::size_t worker) {
+  backward.for_each_task([&](std::size_t task, std::size_t worker) {
     backward.run(task, rooms.at(worker), rooms.counts(worker));
   });
   if (backward.reduces()) {

@@ -19,8 +19,6 @@ constexpr std::size_t kRows = 512;     // queries of a task
 constexpr std::size_t kClusters = 16;  // clusters of a task
 
 std::size_t divide_up(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
-std::size_t workers() { return static_cast<std::size_t>(thread_count()); }
-
 }  // namespace
 
 ClusteredQueries::ClusteredQueries(const ClusteringConfig& config, const AttentionShape& shape)

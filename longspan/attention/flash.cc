@@ -13,8 +13,6 @@ namespace {
 
 std::size_t divide_up(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
 
-std::size_t workers() { return static_cast<std::size_t>(thread_count()); }
-
 // How many parts the keys are cut into in backward. Enough tasks for the cores of a large machine,
 // few enough that their partial dq stay a small multiple of q. Heads that share a bias cannot run
 // side by side when its gradient is wanted, so then the keys alone make the tasks.

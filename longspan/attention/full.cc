@@ -22,7 +22,6 @@ struct alignas(64) Counts {
   std::uint64_t pairs = 0;
 };
 
-std::size_t workers() { return static_cast<std::size_t>(thread_count()); }
 std::size_t rows_at_once(const AttentionShape& s) { return std::min(kRows, s.m); }
 
 std::size_t pairs_of(const AttentionShape& s) { return s.batch * s.heads * s.m * s.n; }

@@ -19,8 +19,6 @@ constexpr std::size_t kClusters = 4;  // clusters of a task
 constexpr std::size_t kColumns = 16;  // columns of dk or dv that a task sums
 
 std::size_t divide_up(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
-std::size_t workers() { return static_cast<std::size_t>(thread_count()); }
-
 }  // namespace
 
 // One call: its memory and its phases. Planes are (sequence, head).

@@ -12,8 +12,6 @@ namespace longspan {
 
 namespace {
 
-std::size_t workers() { return static_cast<std::size_t>(thread_count()); }
-
 // Of a worker: q·Kᵀ, another [m, n], and [m, k] twice.
 std::size_t scratch_floats(const AttentionShape& s, std::size_t k) {
   return (2 * s.m * (s.n + k) + 15) / 16 * 16;

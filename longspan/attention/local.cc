@@ -15,6 +15,9 @@ class LocalPattern final : public BlockPattern {
   LocalPattern(const LocalConfig& config, const AttentionShape& shape)
       : BlockPattern(shape), config_(config) {}
 
+  bool rereads() const override {
+    return (config_.before + 1 + config_.after) * config_.block > 2 * kQueryBlock;
+  }
   std::size_t tiles(std::size_t b, std::size_t /*h*/) const override {
     const std::size_t last = offset() + queries(b);
     return queries(b) == 0 ? 0 : tiles_before(last - 1) - tiles_before(offset()) + 1;

@@ -48,7 +48,11 @@ AttentionCost LongformerAttention::cached_cost(const AttentionShape& s) const {
   for (const std::size_t parts : {2 * w, w}) {
     cost.forward += s.batch * (product_work(fresh, parts, weight_->cols) + bias_work(fresh, parts));
   }
-  cost.forward += sparse_cost(FullPattern(dense_shape(s, fresh))).forward;
+  const AttentionCost dense = sparse_cost(FullPattern(dense_shape(s, fresh)));
+  cost.forward += dense.forward;
+  if (dense.forward_scratch > local.forward_scratch) {
+    cost.forward_scratch += dense.forward_scratch - local.forward_scratch;
+  }
   return cost;
 }
 

@@ -9,11 +9,7 @@
 
 namespace longspan {
 
-namespace {
-
-std::size_t workers() { return static_cast<std::size_t>(thread_count()); }
-
-}  // namespace
+namespace {}  // namespace
 
 // Planes are (sequence, head); a worker takes one at a time, with scratch of its own.
 class ReformerAttention::Rows {

@@ -17,8 +17,6 @@ namespace {
 constexpr std::size_t kHashRows = 256;  // tokens of a hashing task
 
 std::size_t divide_up(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
-std::size_t workers() { return static_cast<std::size_t>(thread_count()); }
-
 // What a sequence and a head do, apart from the number of heads.
 struct SequenceCounts {
   std::uint64_t tokens = 0;
@@ -195,9 +193,8 @@ class ReformerAttention::Run {
   // rounds of a plane read and add to stays near.
   template <class F>
   void for_planes(const F& f) const {
-    const auto workers = static_cast<std::size_t>(thread_count());
-    for (std::size_t first = 0; first < planes_; first += workers) {
-      f(first, std::min(workers, planes_ - first));
+    for (std::size_t first = 0; first < planes_; first += workers()) {
+      f(first, std::min(workers(), planes_ - first));
     }
   }
   static std::size_t groups_of(const ChunkedHead& head) {

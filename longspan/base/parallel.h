@@ -9,6 +9,8 @@
 namespace longspan {
 
 int thread_count();
+// The same, as the number of scratches that tasks may ask for.
+inline std::size_t workers() { return static_cast<std::size_t>(thread_count()); }
 void set_thread_count(int count);
 
 namespace detail {

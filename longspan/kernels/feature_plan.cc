@@ -197,16 +197,15 @@ Work FeaturePlan::backward_work(const FeatureCounts& c) const {
 }
 
 std::size_t FeaturePlan::forward_bytes() const {
-  return Arena::bytes_for<FeatureCounts>(feature_workers()) +
-         Arena::bytes_for(feature_workers() * tile_width(feature_forward_scratch(sizes))) +
-         state_bytes() + Arena::bytes_for(kv_planes() * saved_kept()) +
-         Arena::bytes_for(kv_planes());
+  return Arena::bytes_for<FeatureCounts>(workers()) +
+         Arena::bytes_for(workers() * tile_width(feature_forward_scratch(sizes))) + state_bytes() +
+         Arena::bytes_for(kv_planes() * saved_kept()) + Arena::bytes_for(kv_planes());
 }
 
 std::size_t FeaturePlan::backward_bytes() const {
   const std::size_t sums = shape_.causal ? parts : query_parts;
-  return Arena::bytes_for<FeatureCounts>(feature_workers()) +
-         Arena::bytes_for(feature_workers() * tile_width(feature_backward_scratch(sizes))) +
+  return Arena::bytes_for<FeatureCounts>(workers()) +
+         Arena::bytes_for(workers() * tile_width(feature_backward_scratch(sizes))) +
          Arena::bytes_for(planes() * shape_.m) + Arena::bytes_for(kv_planes() * sums * state) +
          Arena::bytes_for(shape_.causal ? kv_planes() * parts * state : 0);
 }

@@ -111,6 +111,4 @@ class FeaturePlan {
 void touch_rows(const ConstHeads& x, std::size_t plane, std::size_t planes, std::size_t first,
                 std::size_t count);
 
-inline std::size_t feature_workers() { return static_cast<std::size_t>(thread_count()); }
-
 }  // namespace longspan::detail

@@ -8,7 +8,6 @@ namespace longspan {
 
 namespace {
 
-using detail::feature_workers;
 using detail::FeatureCounts;
 using detail::FeaturePlan;
 using detail::FeatureRange;
@@ -31,9 +30,9 @@ class Forward {
         map_(plan.map()),
         in_(in),
         y_(y),
-        counts_(arena.take<FeatureCounts>(feature_workers())),
+        counts_(arena.take<FeatureCounts>(workers())),
         floats_(tile_width(feature_forward_scratch(plan.sizes))),
-        scratch_(arena.take(feature_workers() * floats_)),
+        scratch_(arena.take(workers() * floats_)),
         states_(states.empty() ? arena.take(plan.kv_planes() * plan.parts * plan.state) : states),
         kept_(arena.take(plan.kv_planes() * plan.saved_kept())),
         shifts_(arena.take(plan.kv_planes())),

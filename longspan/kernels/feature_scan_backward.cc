@@ -8,7 +8,6 @@ namespace longspan {
 
 namespace {
 
-using detail::feature_workers;
 using detail::FeatureCounts;
 using detail::FeaturePlan;
 using detail::FeatureRange;
@@ -30,9 +29,9 @@ class Backward {
         dy_(dy),
         grad_(grad),
         saved_(saved),
-        counts_(arena.take<FeatureCounts>(feature_workers())),
+        counts_(arena.take<FeatureCounts>(workers())),
         floats_(tile_width(feature_backward_scratch(plan.sizes))),
-        scratch_(arena.take(feature_workers() * floats_)),
+        scratch_(arena.take(workers() * floats_)),
         delta_(arena.take(plan.planes() * in.q.n)),
         slots_(in.causal ? plan.parts : plan.query_parts),
         sums_(arena.take(plan.kv_planes() * slots_ * plan.state)),

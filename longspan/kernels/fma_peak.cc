@@ -81,7 +81,7 @@ double time_rounds(std::uint64_t rounds) {
   using Clock = std::chrono::steady_clock;
   std::atomic<float> sink = 0.0F;
   const auto begin = Clock::now();
-  parallel_for(static_cast<std::size_t>(thread_count()), [&](std::size_t, std::size_t) {
+  parallel_for(workers(), [&](std::size_t, std::size_t) {
     sink.store(HWY_DYNAMIC_DISPATCH(run_chains)(rounds), std::memory_order_relaxed);
   });
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();

@@ -11,6 +11,7 @@
 
 #include <hwy/highway.h>
 
+#include "longspan/kernels/bounds-inl.h"
 #include "longspan/kernels/loops-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -22,25 +23,6 @@ HWY_INLINE V horner(V /*x*/, float c0) { return hn::Set(D(), c0); }
 template <class... Cs>
 HWY_INLINE V horner(V x, float c0, Cs... more) {
   return hn::MulAdd(horner(x, more...), x, hn::Set(D(), c0));
-}
-
-// x cut off at a bound; NaN stays NaN. The x86 minimum and maximum return their second operand if
-// one is NaN, Arm's are NaN then; Highway's scalar ones are not.
-HWY_INLINE V at_most(float bound, V x) {
-  const V b = hn::Set(D(), bound);
-#if HWY_TARGET == HWY_SCALAR
-  return hn::IfThenElse(hn::Gt(x, b), b, x);
-#else
-  return hn::Min(b, x);
-#endif
-}
-HWY_INLINE V at_least(float bound, V x) {
-  const V b = hn::Set(D(), bound);
-#if HWY_TARGET == HWY_SCALAR
-  return hn::IfThenElse(hn::Lt(x, b), b, x);
-#else
-  return hn::Max(b, x);
-#endif
 }
 
 // e^x, relative error below 1.5e-7. Below −86.6 the result is 0 (no denormals), above 88.72 it is

@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <type_traits>
 
+#include "longspan/kernels/bounds-inl.h"
 #include "longspan/kernels/tile_layout.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -328,17 +329,7 @@ HWY_NOINLINE void transpose(const float* src, std::size_t src_stride, std::size_
   transpose_squares<kAdd, kSquare>(src, src_stride, rows, cols, scale, dst, dst_stride);
 }
 
-// x, but at least `least`; NaN stays NaN, which of vectors is what Max says of its second operand.
-template <class D, class V>
-HWY_INLINE V at_least(D d, float least, V x) {
-#if HWY_TARGET == HWY_SCALAR
-  return hn::IfThenElse(hn::Lt(x, hn::Set(d, least)), hn::Set(d, least), x);
-#else
-  return hn::Max(hn::Set(d, least), x);
-#endif
-}
-
-// 2^x for x ≤ 0 (and up to 2¹²⁷); 0 from x = −127 down, less than the normal numbers from −126 on;
+// 2^x for x ≤ 127; 0 from x = −127 down, less than the normal numbers from −126 on;
 // NaN stays NaN. Rounding by adding 1.5·2²³ leaves the integer part in the low bits, ready to be
 // shifted into the exponent; the polynomial is the minimax of degree 5 on [−½, ½] with value 1 at
 // 0: 9e-8 relative. Its terms are added in pairs, so that they wait for each other half as long.
@@ -346,7 +337,7 @@ template <class D, class V>
 HWY_INLINE V exp2_nonpositive(D d, V x) {
   const hn::RebindToSigned<D> di;
   const V magic = hn::Set(d, 12582912.0F);
-  const V limited = at_least(d, -127.0F, x);
+  const V limited = at_least(-127.0F, x);
   const V t = hn::Add(limited, magic);
   const V f = hn::Sub(limited, hn::Sub(t, magic));
   const V ff = hn::Mul(f, f);

@@ -27,6 +27,8 @@ inline void add_row(std::span<const float> x, float* y) {
 #pragma omp simd
   for (std::size_t i = 0; i < x.size(); ++i) y[i] += x[i];
 }
+// The rows [begin, end) of x, next to each other, on the calling thread. Not metered.
+void copy_rows(ConstMatrix x, std::size_t begin, std::size_t end, float* to);
 // y *= α.                                                         kAdd, 1 per element
 void scale(float alpha, Matrix y);
 // sum[j] += Σ_i x[i, j]: a bias' gradient.                        kAdd, 1 per element

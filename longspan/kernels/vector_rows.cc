@@ -6,8 +6,10 @@
 #include <hwy/foreach_target.h>
 // clang-format on
 
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <cassert>
 #include <cstring>
 
@@ -55,6 +57,16 @@ void require_fit(const char* who, ConstMatrix table, std::size_t ids, ConstMatri
 }
 
 }  // namespace
+
+void copy_rows(ConstMatrix x, std::size_t begin, std::size_t end, float* to) {
+  constexpr std::size_t kLine = 16;
+  constexpr std::size_t kAhead = 16;  // rows far apart defeat the prefetcher of the CPU
+  for (std::size_t i = begin; i < end; ++i, to += x.cols) {
+    const float* next = x.row_data(std::min(i + kAhead, x.rows - 1));
+    for (std::size_t c = 0; c < x.cols; c += kLine) hwy::Prefetch(next + c);
+    std::memcpy(to, x.row_data(i), x.cols * sizeof(float));
+  }
+}
 
 void gather_rows(ConstMatrix table, std::span<const std::int32_t> ids, Matrix y) {
   require_fit("gather", table, ids.size(), y);

@@ -12,7 +12,7 @@ namespace {
 
 // What one thread of all does when c equal pieces are shared out: ⌈c/T⌉/c.
 double busiest_share(std::size_t pieces) {
-  const auto threads = static_cast<std::size_t>(thread_count());
+  const std::size_t threads = workers();
   const std::size_t rounds = (pieces + threads - 1) / threads;
   return static_cast<double>(rounds) / static_cast<double>(std::max<std::size_t>(pieces, 1));
 }
