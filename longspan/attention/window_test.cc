@@ -47,6 +47,15 @@ std::vector<AttentionCase> cases() {
        .key_lengths = {150, 0, 71},
        .dropout = 0.3F},
       {.m = 600, .n = 600, .d = 8, .e = 16},
+      // Key heads in several rounds, for up to five threads.
+      {.batch = 3,
+       .heads = 4,
+       .kv_heads = 2,
+       .m = 260,
+       .n = 260,
+       .d = 8,
+       .e = 6,
+       .key_lengths = {260, 0, 131}},
   };
   for (std::size_t i = all.size(); i-- > 0;) {
     all.push_back(all[i]);

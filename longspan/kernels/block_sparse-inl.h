@@ -152,8 +152,8 @@ inline Buckets buckets_at(const SparseHead& head, const SparseTile& t, std::size
           static_cast<std::ptrdiff_t>(t.keys.begin + key)};
 }
 
-// p[k·(kPitch + 1)] for k < kLanes, and kVectorLanes of them repeat: lanes of 2, 4, 8 … rows are
-// joined pair by pair, which is faster than to gather them.
+// Lane k of row k from p on; of kLanes < kVectorLanes rows, again and again. Joining two halves is
+// faster than to gather lanes.
 template <std::size_t kLanes = kVectorLanes>
 HWY_INLINE VF diagonal(const float* p) {
   const DF d;
