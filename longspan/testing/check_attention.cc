@@ -40,6 +40,8 @@ std::vector<AttentionCase> cases_for(const Abilities& able) {
       {.m = 65, .n = 65, .d = 17, .e = 17},
       {.batch = 2, .m = 129, .n = 129, .d = 32, .e = 32, .columns = true},
       {.m = 300, .n = 300, .d = 64, .e = 64},
+      // So many queries that the keys of a head may be copied for them, and several heads.
+      {.heads = 3, .kv_heads = 3, .m = 260, .n = 260, .d = 8, .e = 8, .columns = true},
   };
   if (able.cross) {
     cases.push_back({.m = 1, .n = 67, .d = 64, .e = 16});
