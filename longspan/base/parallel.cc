@@ -3,6 +3,8 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 
 namespace longspan {
 
@@ -10,6 +12,16 @@ int thread_count() { return omp_get_max_threads(); }
 void set_thread_count(int count) { omp_set_num_threads(count); }
 
 namespace detail {
+namespace {
+
+// The tasks that a thread starts with, on a cache line of their own.
+struct alignas(64) Share {
+  std::atomic<std::size_t> next;
+  std::size_t end;
+};
+constexpr std::size_t kMaxShares = 64;  // more threads than that start with another's
+
+}  // namespace
 
 void run_tasks(std::size_t tasks, TaskFunction function, void* context) {
   const bool nested = omp_in_parallel() != 0;
@@ -19,9 +31,23 @@ void run_tasks(std::size_t tasks, TaskFunction function, void* context) {
     for (std::size_t task = 0; task < tasks; ++task) function(context, task, worker);
     return;
   }
-#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
-  for (std::size_t task = 0; task < tasks; ++task) {
-    function(context, task, static_cast<std::size_t>(omp_get_thread_num()));
+  const std::size_t shares = std::min(kMaxShares, static_cast<std::size_t>(threads));
+  std::array<Share, kMaxShares> share;
+  for (std::size_t s = 0; s < shares; ++s) {
+    share[s].next.store(tasks * s / shares, std::memory_order_relaxed);
+    share[s].end = tasks * (s + 1) / shares;
+  }
+#pragma omp parallel num_threads(threads)
+  {
+    const auto worker = static_cast<std::size_t>(omp_get_thread_num());
+    for (std::size_t turn = 0; turn < shares; ++turn) {
+      Share& from = share[(worker + turn) % shares];
+      for (;;) {
+        const std::size_t task = from.next.fetch_add(1, std::memory_order_relaxed);
+        if (task >= from.end) break;
+        function(context, task, worker);
+      }
+    }
   }
 }
 

@@ -19,8 +19,10 @@ void run_tasks(std::size_t tasks, TaskFunction function, void* context);
 }  // namespace detail
 
 // Calls body(task, worker) for each task in [0, tasks); worker < thread_count() names the scratch
-// that the task may use. Tasks are handed out in order, so put the longest first. Tasks must not
-// throw and must write to disjoint memory. Inside another parallel_for the tasks run on the calling
+// that the task may use. Each thread starts with a run of neighbouring tasks, in order, the same in
+// every call of as many tasks, so that it finds in its cache what it wrote there; when it is done
+// it takes from the others what they have not started, so put the longest first. Tasks must not
+// throw and must write to disjoint memory. Inside another parallel_for they run on the calling
 // thread.
 template <class Body>
 void parallel_for(std::size_t tasks, Body&& body) {
