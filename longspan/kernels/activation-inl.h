@@ -32,14 +32,23 @@ struct Relu {
   }
 };
 
-// x·Φ(x); Φ(x) + x·φ(x)
+// x·Φ(x) = max(x, 0) − |x|·(1 − Φ(|x|)); Φ(x) + x·φ(x)
 struct Gelu {
-  static constexpr float kBound = 14.0F;  // Φ and φ are 0 or 1 beyond
-  HWY_INLINE V value(V x) const { return hn::Mul(at_least(-kBound, x), normal_of(x).cdf); }
+  static constexpr float kBound = 14.0F;  // 1 − Φ and φ are 0 beyond
+  HWY_INLINE V value(V x, V t, const Normal& normal) const {
+    return hn::NegMulAdd(t, normal.tail, at_least(0.0F, x));
+  }
+  HWY_INLINE V value(V x) const {
+    const V t = at_most(kBound, hn::Abs(x));
+    return value(x, t, normal_of(t));
+  }
   HWY_INLINE ValueAndSlope both(V x) const {
-    const Normal normal = normal_of(x);
-    return {hn::Mul(at_least(-kBound, x), normal.cdf),
-            hn::MulAdd(within(kBound, x), normal.density, normal.cdf)};
+    const V t = at_most(kBound, hn::Abs(x));
+    const Normal normal = normal_of(t);
+    // The slopes at x and −x add up to 1.
+    const V below = hn::NegMulAdd(t, normal.density, normal.tail);
+    return {value(x, t, normal),
+            hn::IfThenElse(hn::Lt(x, hn::Zero(D())), below, hn::Sub(hn::Set(D(), 1.0F), below))};
   }
 };
 

@@ -12,6 +12,7 @@
 #include <hwy/highway.h>
 
 #include "longspan/kernels/bounds-inl.h"
+#include "longspan/kernels/exp2-inl.h"
 #include "longspan/kernels/loops-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -83,25 +84,22 @@ HWY_INLINE Logistic logistic_of(V x) {
   return {s, hn::Mul(hn::Mul(t, s), s)};
 }
 
-// The normal distribution.
+// The normal distribution at t ≥ 0.
 struct Normal {
-  V cdf;      // Φ(x) = ½·erfc(−x/√2)
-  V density;  // φ(x) = e^(−x²/2)/√(2π)
+  V tail;     // 1 − Φ(t) = ½·erfc(t/√2)
+  V density;  // φ(t) = e^(−t²/2)/√(2π)
 };
 
-// With t = |x| and u = 1/(1 + 0.265·t):  ½·erfc(t/√2) = e^(−t²/2)·u·P(u),  error 1.2e-8 for t ≤ 14
-// (both functions are 0 there), and Φ(x) is this or one minus this; so one exponential gives both.
-HWY_INLINE Normal normal_of(V x) {
+// With u = 1/(1 + 0.265·t):  ½·erfc(t/√2) = e^(−t²/2)·u·P(u),  error 1.2e-8 for t ≤ 14, where both
+// functions are 0; so one exponential gives both.
+HWY_INLINE Normal normal_of(V t) {
   const D d;
   const V one = hn::Set(d, 1.0F);
-  const V t = hn::Abs(x);
-  const V e = exp_of(hn::Mul(hn::Mul(t, t), hn::Set(d, -0.5F)));
+  const V e = exp2_nonpositive(d, hn::Mul(hn::Mul(t, t), hn::Set(d, -0.721347520F)));
   const V u = hn::Div(one, hn::MulAdd(t, hn::Set(d, 0.265F), one));
   const V p = horner(u, 0.105741564F, 0.10524667F, 0.102700939F, 0.0603132989F, 0.137952606F,
                      -0.116361822F, 0.217814216F, -0.144228242F, 0.0308207738F);
-  const V tail = hn::Mul(e, hn::Mul(u, p));
-  return {hn::IfThenElse(hn::Lt(x, hn::Zero(d)), tail, hn::Sub(one, tail)),
-          hn::Mul(e, hn::Set(d, 0.398942280F))};
+  return {hn::Mul(hn::Mul(e, u), p), hn::Mul(e, hn::Set(d, 0.398942280F))};
 }
 
 }  // namespace HWY_NAMESPACE
