@@ -10,10 +10,9 @@
 
 #include "longspan/base/error.h"
 #include "longspan/base/meter.h"
-#include "longspan/base/parallel.h"
 #include "longspan/kernels/activation-inl.h"
 #include "longspan/kernels/gemm.h"
-#include "longspan/kernels/gemm_tiles.h"
+#include "longspan/kernels/gemm_run.h"
 #include "longspan/kernels/loops-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -66,21 +65,6 @@ void require_fit(ConstMatrix x, ConstMatrix w, ConstMatrix y) {
           w.rows, w.cols, y.rows, y.cols);
 }
 
-// y = x·Wᵀ tile by tile; finish(tile of y, row, col) follows each at once.
-template <class Finish>
-void multiply_tiles(ConstMatrix x, ConstMatrix w, Matrix y, Finish finish) {
-  const detail::GemmTiles tiles = detail::gemm_tiles(y.rows, y.cols, x.cols);
-  const auto run = [&](std::size_t index, std::size_t) {
-    const auto t = tiles[index];
-    const Matrix tile = y.slice_rows(t.row, t.rows).slice_cols(t.col, t.cols);
-    gemm_serial(x.slice_rows(t.row, t.rows), w.slice_rows(t.col, t.cols), tile,
-                {.transpose_b = true});
-    finish(tile, t.row, t.col);
-  };
-  if (tiles.count() == 1) return run(0, 0);
-  parallel_for(tiles.count(), run);
-}
-
 // A report of all that one pass over the tiles does.
 void meter_linear(ConstMatrix x, ConstMatrix w, const float* bias, std::uint64_t activation = 0) {
   if (!Meter::on()) return;
@@ -105,7 +89,7 @@ void meter_linear(ConstMatrix x, ConstMatrix w, const float* bias, std::uint64_t
 
 void linear_forward(ConstMatrix x, ConstMatrix w, const float* bias, Matrix y) {
   require_fit(x, w, y);
-  multiply_tiles(x, w, y, [&](Matrix tile, std::size_t, std::size_t col) {
+  detail::run_gemm(x, w, y, {.transpose_b = true}, [&](Matrix tile, std::size_t, std::size_t col) {
     if (bias != nullptr) HWY_DYNAMIC_DISPATCH(add_bias)(bias + col, tile);
   });
   meter_linear(x, w, bias);
@@ -116,10 +100,11 @@ void linear_activation_forward(ConstMatrix x, ConstMatrix w, const float* bias, 
   require_fit(x, w, h);
   const Matrix product = z.data == nullptr ? h : z;
   require_fit(x, w, product);
-  multiply_tiles(x, w, product, [&](Matrix tile, std::size_t row, std::size_t col) {
-    const Matrix out = h.slice_rows(row, tile.rows).slice_cols(col, tile.cols);
-    HWY_DYNAMIC_DISPATCH(activate)(f, bias == nullptr ? nullptr : bias + col, tile, out);
-  });
+  detail::run_gemm(
+      x, w, product, {.transpose_b = true}, [&](Matrix tile, std::size_t row, std::size_t col) {
+        const Matrix out = h.slice_rows(row, tile.rows).slice_cols(col, tile.cols);
+        HWY_DYNAMIC_DISPATCH(activate)(f, bias == nullptr ? nullptr : bias + col, tile, out);
+      });
   meter_linear(x, w, bias, flops_of(f).forward);
 }
 

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include "longspan/base/error.h"
 #include "longspan/base/meter.h"
@@ -68,7 +69,9 @@ TEST(Gemm, EqualsTheSumOfProductsForEveryTransposition) {
                           {6, 12, 300},
                           {13, 64, 257},
                           {9, 300, 20},
-                          {130, 150, 140}}) {
+                          {130, 150, 140},
+                          {50, 70, 2100},      // several slabs of B
+                          {49, 530, 1030}}) {  // and several blocks of each
       for (const bool ta : {false, true}) {
         for (const bool tb : {false, true}) {
           check(s, {.transpose_a = ta, .transpose_b = tb});
@@ -79,23 +82,28 @@ TEST(Gemm, EqualsTheSumOfProductsForEveryTransposition) {
   });
 }
 
-TEST(Gemm, RowsOfATransposedLeftSideMayShareASetOfTheCache) {
+TEST(Gemm, RowsOfATransposedLeftSideMayBeFarApart) {
+  constexpr std::size_t kDepth = 260;
   for_each_target([] {
-    for (const std::size_t m : {6U, 8U, 13U, 97U, 200U}) {
-      const std::size_t k = 260;
-      const std::size_t n = 20;
-      const auto wide = GuardedMatrix::random(k, 1021, 1);  // 1024 apart
-      ASSERT_EQ(wide.view().stride, 1024U);
-      const auto b = GuardedMatrix::random(k, n, 2);
-      GuardedMatrix c(m, n);
-      gemm(wide.view().slice_cols(1021 - m, m), b.view(), c.view(), {.transpose_a = true});
-      EXPECT_TRUE(c.intact());
-      for (std::size_t i = 0; i < m; ++i) {
-        for (std::size_t j = 0; j < n; ++j) {
-          double want = 0.0;
-          for (std::size_t l = 0; l < k; ++l) want += double{wide.at(l, 1021 - m + i)} * b.at(l, j);
-          ASSERT_NEAR(c.at(i, j), want, 1.2e-7 * static_cast<double>(k))
-              << m << ": " << i << ", " << j;
+    // In the same sets of the cache, and used by enough columns to be copied or not.
+    for (const auto& [stride, n] : {std::pair{1024U, 20U}, {304U, 300U}, {304U, 20U}}) {
+      for (const std::size_t m : {6U, 8U, 13U, 97U, 200U}) {
+        const std::size_t width = stride - 3;
+        const auto wide = GuardedMatrix::random(kDepth, width, 1);
+        ASSERT_EQ(wide.view().stride, stride);
+        const auto b = GuardedMatrix::random(kDepth, n, 2);
+        GuardedMatrix c(m, n);
+        gemm(wide.view().slice_cols(width - m, m), b.view(), c.view(), {.transpose_a = true});
+        EXPECT_TRUE(c.intact());
+        for (std::size_t i = 0; i < m; ++i) {
+          for (std::size_t j = 0; j < n; ++j) {
+            double want = 0.0;
+            for (std::size_t l = 0; l < kDepth; ++l) {
+              want += double{wide.at(l, width - m + i)} * b.at(l, j);
+            }
+            ASSERT_NEAR(c.at(i, j), want, 1.2e-7 * static_cast<double>(kDepth))
+                << m << "x" << n << ": " << i << ", " << j;
+          }
         }
       }
     }

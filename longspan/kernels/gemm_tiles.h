@@ -31,33 +31,43 @@ struct GemmTiles {
   }
 };
 
-// Halves the longer side until a tile is some 25 µs of work. The first sixteen tiles may be as
-// small as 60×64, so that a weight gradient of 128×128 still feeds several cores; the more there
-// are, the larger they stay, to reuse what they load. Sides are multiples of the micro-kernels' 6
-// or 24 rows and 16 or 32 columns.
+// Halves the rows, then the columns, until a tile is some 25 µs of work or there are sixteen of
+// them. Above sixteen only rows are halved, and not when they are few: a tile reads all of its
+// columns of B again, and what it packs of A serves all of them. Sides are multiples of what the
+// micro-kernels compute at a time.
 inline GemmTiles gemm_tiles(std::size_t m, std::size_t n, std::size_t k) {
-  constexpr std::size_t kWork = std::size_t{1} << 20U;  // MACCs
-  constexpr std::size_t kRowUnit = 24;
-  constexpr std::size_t kColUnit = 32;
+  constexpr std::size_t kWork = std::size_t{1} << 21U;  // MACCs
+  constexpr std::size_t kRowUnit = 6;
+  constexpr std::size_t kColUnit = 64;
   const auto half = [](std::size_t side, std::size_t unit) {
     return (side + 2 * unit - 1) / (2 * unit) * unit;
   };
   GemmTiles tiles{m, n, std::max<std::size_t>(m, 1), std::max<std::size_t>(n, 1)};
-  while (tiles.rows * tiles.cols * k > 2 * kWork) {
+  while (tiles.rows * tiles.cols * k > kWork) {
     const std::size_t count = tiles.count();
-    const std::size_t least_rows = count < 16 ? 60 : count < 64 ? 120 : 192;
-    const std::size_t least_cols = count < 16 ? 64 : count < 64 ? 192 : 256;
-    if (tiles.rows >= tiles.cols && tiles.rows >= 2 * least_rows) {
+    if (tiles.rows >= (count < 16 ? 96 : 132) && count < 32) {
       tiles.rows = half(tiles.rows, kRowUnit);
-    } else if (tiles.cols >= 2 * least_cols) {
+    } else if (tiles.cols > kColUnit && count < 16) {
       tiles.cols = half(tiles.cols, kColUnit);
-    } else if (tiles.rows >= 2 * least_rows) {
-      tiles.rows = half(tiles.rows, kRowUnit);
     } else {
       break;
     }
   }
   return tiles;
+}
+
+// The blocks of B that are packed at a time: at most `depth` rows and `cols` columns.
+struct GemmBlocks {
+  std::size_t depth;
+  std::size_t cols;
+};
+inline constexpr std::size_t kPanelCols = 64;  // what the widest micro-kernel reads, or several
+inline GemmBlocks gemm_blocks(std::size_t n, std::size_t k) {
+  constexpr std::size_t kMaxDepth = 1024;
+  constexpr std::size_t kMaxFloats = std::size_t{1} << 19U;  // 2 MiB
+  const std::size_t slabs = std::max<std::size_t>(1, (k + kMaxDepth - 1) / kMaxDepth);
+  const std::size_t depth = std::max<std::size_t>(1, (k + slabs - 1) / slabs);
+  return {depth, std::min(n, kMaxFloats / depth / kPanelCols * kPanelCols)};
 }
 
 }  // namespace longspan::detail

@@ -1,7 +1,5 @@
-// B is copied, a block at a time, into panels that the micro-kernel reads in order. Read in place,
-// rows a power of two apart would fall on the same few sets of the cache. A gets by without a copy,
-// because six of its rows or columns are all that is read at a time, unless it is transposed and
-// its rows are so far apart that these few columns fill the cache too.
+// A gets by without a copy, because six of its rows or columns are all that is read at a time,
+// unless it is transposed and its rows are so far apart that these few columns fill the cache too.
 
 // clang-format off
 #undef HWY_TARGET_INCLUDE
@@ -11,11 +9,11 @@
 
 #include "longspan/kernels/packed_gemm.h"
 
+#include <hwy/aligned_allocator.h>
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include <algorithm>
-#include <cassert>
 
 #include "longspan/kernels/tile_gemm-inl.h"
 
@@ -23,15 +21,17 @@ HWY_BEFORE_NAMESPACE();
 namespace longspan {
 namespace HWY_NAMESPACE {
 
+static_assert(detail::kPanelCols % kGroup == 0);
+
 constexpr size_t kRegisterRows = 6;
-// A panel, depth × kGroup, stays in the first cache (16 or 32 KiB), a block in the second (128
-// KiB).
+// What the micro-kernel reads of B, depth × kGroup, stays in the first cache: 16 or 32 KiB.
 constexpr size_t kMaxDepth = kGroup > 32 ? 128 : 256;
-constexpr size_t kBlockFloats = 32768;
-constexpr size_t kBlockCols = kBlockFloats / kMaxDepth / kGroup * kGroup;
 constexpr size_t kLeftFloats = 24576;
 constexpr size_t kLeftRows = kLeftFloats / kMaxDepth / kRegisterRows * kRegisterRows;
 constexpr size_t kSameSet = 1024;  // floats: addresses 4 KiB apart share a set
+// Rows of A this far apart are copied if as many columns use the copy.
+constexpr size_t kFarApart = 256;
+constexpr size_t kManyColumns = 256;
 
 constexpr size_t kAhead = 8;  // rows of B that are on their way while one is packed
 
@@ -41,15 +41,15 @@ HWY_INLINE void prefetch_row(const float* row, size_t cols) {
   for (size_t c = 0; c < cols; c += kLine) hwy::Prefetch(row + c);
 }
 
-// panels[j / kGroup][p][j % kGroup] = α·B[p, j]; the last panel is filled up with zeros.
-void pack(const float* b, size_t stride, size_t depth, size_t cols, float alpha,
-          float* HWY_RESTRICT panels) {
+// groups[j / kGroup][p][j % kGroup] = α·B[p, j]; the last group is filled up with zeros.
+HWY_INLINE void pack_rows(const float* b, size_t stride, size_t depth, size_t cols, float alpha,
+                          float* HWY_RESTRICT groups) {
   const DF d;
   const VF scale = hn::Set(d, alpha);
   const size_t whole = cols / kGroup * kGroup;
   for (size_t p = 0; p < depth; ++p) {
     const float* row = b + p * stride;
-    float* to = panels + p * kGroup;
+    float* to = groups + p * kGroup;
     if (p + kAhead < depth) prefetch_row(row + kAhead * stride, cols);
     for (size_t j = 0; j < whole; j += kGroup) {
       for (size_t v = 0; v < kGroup; v += kVectorLanes) {
@@ -59,6 +59,31 @@ void pack(const float* b, size_t stride, size_t depth, size_t cols, float alpha,
     }
     if (whole == cols) continue;
     for (size_t j = 0; j < kGroup; ++j) to[j] = whole + j < cols ? alpha * row[whole + j] : 0.0F;
+  }
+}
+
+// The same from B stored cols×depth.
+HWY_INLINE void pack_columns(const float* b, size_t stride, size_t depth, size_t cols, float alpha,
+                             float* HWY_RESTRICT groups) {
+  for (size_t j = 0; j < cols; j += kGroup) {
+    const size_t width = HWY_MIN(kGroup, cols - j);
+    float* to = groups + j * depth;
+    if (width < kGroup) std::fill_n(to, depth * kGroup, 0.0F);
+    for (size_t i = kGroup; i < HWY_MIN(2 * kGroup, cols - j); ++i)
+      prefetch_row(b + (j + i) * stride, depth);
+    transpose<false>(b + j * stride, stride, width, depth, alpha, to, kGroup);
+  }
+}
+
+void pack(ConstMatrix b, const GemmOptions& o, size_t first, size_t count,
+          const detail::PackedBlock& block) {
+  const size_t begin = first * detail::kPanelCols;
+  const size_t cols = HWY_MIN(count * detail::kPanelCols, block.cols - begin);
+  float* to = block.panels + begin * block.depth;
+  if (o.transpose_b) {
+    pack_columns(b.row_data(begin), b.stride, block.depth, cols, o.alpha, to);
+  } else {
+    pack_rows(b.data + begin, b.stride, block.depth, cols, o.alpha, to);
   }
 }
 
@@ -128,6 +153,7 @@ HWY_NOINLINE void multiply_panel(const LeftRows& left, const Panel& panel, float
   const float* a = left.data;
   size_t rest = left.rows;
   for (; rest >= kRegisterRows; rest -= kRegisterRows) {
+    for (size_t i = 0; i < kRegisterRows; ++i) hwy::Prefetch(c + i * c_stride);
     multiply_rows<kRegisterRows, kColumns>(a, left.stride, panel, c, c_stride);
     a += left.group;
     c += kRegisterRows * c_stride;
@@ -148,55 +174,50 @@ HWY_NOINLINE void multiply_panel(const LeftRows& left, const Panel& panel, float
   }
 }
 
-// C[:, first …] += A[:, p …]·block, for one packed block of B, `cols` wide.
-struct Block {
-  const float* panels;
+// Rows p … p + depth − 1 of a packed block, from some group of columns on.
+struct Piece {
+  const float* groups;
+  size_t apart;  // from one group of columns to the next
   size_t depth;
-  size_t cols;
   bool add;
 };
 
 template <bool kColumns>
-HWY_INLINE void multiply_block(const LeftRows& left, const Block& block, float* c,
-                               size_t c_stride) {
-  for (size_t j = 0; j < block.cols; j += kGroup) {
-    const Panel panel{block.panels + j * block.depth, block.depth, HWY_MIN(kGroup, block.cols - j),
-                      block.add};
-    multiply_panel<kColumns>(left, panel, c + j, c_stride);
+HWY_INLINE void multiply_piece(const LeftRows& left, const Piece& piece, Matrix c) {
+  for (size_t j = 0; j < c.cols; j += kGroup) {
+    const Panel panel{piece.groups + j / kGroup * piece.apart, piece.depth,
+                      HWY_MIN(kGroup, c.cols - j), piece.add};
+    multiply_panel<kColumns>(left, panel, c.data + j, c.stride);
   }
 }
 
-HWY_INLINE void multiply_transposed(ConstMatrix a, const Block& block, float* c, size_t c_stride) {
-  if (a.stride % kSameSet != 0) {
-    multiply_block<true>({a.data, a.stride, kRegisterRows, a.cols}, block, c, c_stride);
+HWY_INLINE void multiply_transposed(ConstMatrix a, const Piece& piece, Matrix c) {
+  const bool far = a.stride >= kFarApart && c.cols >= kManyColumns;
+  if (!far && a.stride % kSameSet != 0) {
+    multiply_piece<true>({a.data, a.stride, kRegisterRows, a.cols}, piece, c);
     return;
   }
   HWY_ALIGN float groups[kLeftFloats];
   for (size_t i = 0; i < a.cols; i += kLeftRows) {
     const size_t rows = HWY_MIN(kLeftRows, a.cols - i);
-    pack_left(a.data + i, a.stride, block.depth, rows, groups);
-    multiply_block<true>({groups, kRegisterRows, kRegisterRows * block.depth, rows}, block,
-                         c + i * c_stride, c_stride);
+    pack_left(a.data + i, a.stride, piece.depth, rows, groups);
+    multiply_piece<true>({groups, kRegisterRows, kRegisterRows * piece.depth, rows}, piece,
+                         c.slice_rows(i, rows));
   }
 }
 
-void packed_product(ConstMatrix a, ConstMatrix b, Matrix c, const GemmOptions& o) {
-  HWY_ALIGN float panels[kBlockFloats];
-  const size_t pieces = (b.rows + kMaxDepth - 1) / kMaxDepth;
-  const size_t step = (b.rows + pieces - 1) / pieces;  // pieces of even depth
-  for (size_t p = 0; p < b.rows; p += step) {
-    const size_t depth = HWY_MIN(step, b.rows - p);
-    for (size_t first = 0; first < c.cols; first += kBlockCols) {
-      const size_t cols = HWY_MIN(kBlockCols, c.cols - first);
-      pack(b.row_data(p) + first, b.stride, depth, cols, o.alpha, panels);
-      const Block block{panels, depth, cols, o.accumulate || p > 0};
-      float* to = c.data + first;
-      if (o.transpose_a) {
-        multiply_transposed(a.slice_rows(p, depth), block, to, c.stride);
-      } else {
-        multiply_block<false>({a.data + p, a.stride, kRegisterRows * a.stride, c.rows}, block, to,
-                              c.stride);
-      }
+void multiply(ConstMatrix a, bool transpose_a, const detail::PackedBlock& block, size_t col,
+              bool add, Matrix c) {
+  const size_t pieces = (block.depth + kMaxDepth - 1) / kMaxDepth;
+  const size_t step = (block.depth + pieces - 1) / pieces;  // pieces of even depth
+  for (size_t p = 0; p < block.depth; p += step) {
+    const size_t depth = HWY_MIN(step, block.depth - p);
+    const Piece piece{block.panels + col * block.depth + p * kGroup, kGroup * block.depth, depth,
+                      add || p > 0};
+    if (transpose_a) {
+      multiply_transposed(a.slice_rows(p, depth), piece, c);
+    } else {
+      multiply_piece<false>({a.data + p, a.stride, kRegisterRows * a.stride, a.rows}, piece, c);
     }
   }
 }
@@ -208,12 +229,29 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace longspan::detail {
 namespace {
-HWY_EXPORT(packed_product);
+HWY_EXPORT(pack);
+HWY_EXPORT(multiply);
 }  // namespace
 
-void packed_gemm(ConstMatrix a, ConstMatrix b, Matrix c, const GemmOptions& options) {
-  assert(!options.transpose_b && b.rows > 0);
-  HWY_DYNAMIC_DISPATCH(packed_product)(a, b, c, options);
+void pack_panels(ConstMatrix b, const GemmOptions& options, std::size_t first, std::size_t count,
+                 const PackedBlock& block) {
+  HWY_DYNAMIC_DISPATCH(pack)(b, options, first, count, block);
+}
+
+void multiply_packed(ConstMatrix a, bool transpose_a, const PackedBlock& block, std::size_t col,
+                     bool add, Matrix c) {
+  HWY_DYNAMIC_DISPATCH(multiply)(a, transpose_a, block, col, add, c);
+}
+
+float* packing_space(std::size_t floats) {
+  thread_local hwy::AlignedFreeUniquePtr<float[]> space;
+  thread_local std::size_t size = 0;
+  if (floats > size) {
+    space.reset();
+    space = hwy::AllocateAligned<float>(floats);
+    size = floats;
+  }
+  return space.get();
 }
 
 }  // namespace longspan::detail

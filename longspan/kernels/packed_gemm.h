@@ -1,12 +1,33 @@
-// A product on one thread whose right side is packed first. Internal to the kernels.
+// The micro-kernels' side of products whose right side is packed first: copied into panels that are
+// read in order. Read in place, rows a power of two apart would fall on the same few sets of the
+// cache. Internal to the kernels.
 #pragma once
+
+#include <cstddef>
 
 #include "longspan/base/view.h"
 #include "longspan/kernels/gemm.h"
+#include "longspan/kernels/gemm_tiles.h"
 
 namespace longspan::detail {
 
-// C = α·op(A)·B, or C += α·op(A)·B; B is stored k×n.
-void packed_gemm(ConstMatrix a, ConstMatrix b, Matrix c, const GemmOptions& options);
+// depth × cols of α·op(B), in panels of kPanelCols columns, the last one filled up with zeros:
+// panels[j / kPanelCols][p][j % kPanelCols].
+struct PackedBlock {
+  float* panels;
+  std::size_t depth;
+  std::size_t cols;
+};
+
+// The block's panels first … first + count − 1, from op(B).
+void pack_panels(ConstMatrix b, const GemmOptions& options, std::size_t first, std::size_t count,
+                 const PackedBlock& block);
+
+// C = or += op(A)·(columns col … of the block); `col` starts a panel.
+void multiply_packed(ConstMatrix a, bool transpose_a, const PackedBlock& block, std::size_t col,
+                     bool add, Matrix c);
+
+// Memory of the calling thread, which keeps it for the next product.
+float* packing_space(std::size_t floats);
 
 }  // namespace longspan::detail

@@ -24,18 +24,22 @@ double round_up(std::size_t value, std::size_t unit) {
 }  // namespace
 
 std::vector<double> product_quantities(std::size_t m, std::size_t n, std::size_t k) {
-  const detail::GemmTiles tiles = detail::gemm_tiles(m, n, k);
-  const std::size_t count = tiles.count();
-  const double share = busiest_share(count);
-  const auto across = static_cast<double>(tiles.across());
-  const auto down = static_cast<double>(count) / across;
+  const detail::GemmBlocks blocks = detail::gemm_blocks(n, k);
+  const detail::GemmTiles tiles = detail::gemm_tiles(m, blocks.cols, blocks.depth);
+  const double share = busiest_share(tiles.count());
   const auto depth = static_cast<double>(k);
   // Rows and columns are computed by whole micro-tiles.
   const double rows = round_up(m, 6);
   const double cols = round_up(n, 16);
-  return {share * rows * cols * depth,        share * rows * depth * across,
-          share * cols * depth * down,        share * rows * cols,
-          share * static_cast<double>(count), 1.0};
+  const double across = cols / static_cast<double>(tiles.cols);  // how often A is read
+  const double slabs = depth / static_cast<double>(blocks.depth);
+  const double count = static_cast<double>(m) / static_cast<double>(tiles.rows) * across * slabs;
+  return {share * rows * cols * depth,
+          share * rows * depth * across,
+          cols * depth / static_cast<double>(workers()),  // packing
+          share * rows * cols * slabs,
+          share * count,
+          1.0};
 }
 
 std::vector<double> row_quantities(std::size_t rows, std::size_t cols, double calls) {
