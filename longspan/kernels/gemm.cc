@@ -48,7 +48,7 @@ namespace detail {
 
 bool packing_pays(const GemmShape& shape, const GemmOptions& options) {
   constexpr std::size_t kRows = 6;
-  constexpr std::size_t kRowsIfTransposed = 48;
+  constexpr std::size_t kRowsIfTransposed = 192;
   constexpr std::size_t kCols = 12;
   return shape.k > 0 && shape.n >= kCols &&
          shape.m >= (options.transpose_b ? kRowsIfTransposed : kRows);

@@ -69,21 +69,22 @@ HWY_INLINE void pack_columns(const float* b, size_t stride, size_t depth, size_t
     const size_t width = HWY_MIN(kGroup, cols - j);
     float* to = groups + j * depth;
     if (width < kGroup) std::fill_n(to, depth * kGroup, 0.0F);
-    for (size_t i = kGroup; i < HWY_MIN(2 * kGroup, cols - j); ++i)
-      prefetch_row(b + (j + i) * stride, depth);
     transpose<false>(b + j * stride, stride, width, depth, alpha, to, kGroup);
   }
 }
 
+// A panel at a time: groups may be a power of two apart, and only so many of them stay in the cache.
 void pack(ConstMatrix b, const GemmOptions& o, size_t first, size_t count,
           const detail::PackedBlock& block) {
-  const size_t begin = first * detail::kPanelCols;
-  const size_t cols = HWY_MIN(count * detail::kPanelCols, block.cols - begin);
-  float* to = block.panels + begin * block.depth;
-  if (o.transpose_b) {
-    pack_columns(b.row_data(begin), b.stride, block.depth, cols, o.alpha, to);
-  } else {
-    pack_rows(b.data + begin, b.stride, block.depth, cols, o.alpha, to);
+  for (size_t panel = first; panel < first + count; ++panel) {
+    const size_t col = panel * detail::kPanelCols;
+    const size_t cols = HWY_MIN(detail::kPanelCols, block.cols - col);
+    float* to = block.panels + col * block.depth;
+    if (o.transpose_b) {
+      pack_columns(b.row_data(col), b.stride, block.depth, cols, o.alpha, to);
+    } else {
+      pack_rows(b.data + col, b.stride, block.depth, cols, o.alpha, to);
+    }
   }
 }
 
