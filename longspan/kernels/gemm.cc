@@ -4,11 +4,14 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 
 #include "longspan/base/error.h"
 #include "longspan/base/meter.h"
 #include "longspan/kernels/gemm_run.h"
+#include "longspan/kernels/pieces.h"
+#include "longspan/kernels/vector.h"
 
 namespace longspan {
 namespace {
@@ -41,6 +44,31 @@ dnnl_dim_t leading(ConstMatrix x) {  // a view of one row may carry any stride
 }
 
 constexpr auto kNothing = [](Matrix, std::size_t, std::size_t) {};
+
+// Aᵀ·B of weights' gradients: rows of A and B are tokens, and half of them is what half of the
+// threads wrote.
+bool halving_pays(const detail::GemmShape& shape, const GemmOptions& options) {
+  constexpr std::size_t kRows = 512;
+  constexpr std::size_t kOutputs = std::size_t{1} << 20U;  // 4 MiB for the second half's sum
+  return options.transpose_a && !options.transpose_b && detail::packing_pays(shape, options) &&
+         shape.k >= kRows && shape.m * shape.n <= kOutputs;
+}
+
+// C = α·Aᵀ·B, or +=: the halves add up to it.
+void run_halves(ConstMatrix a, ConstMatrix b, Matrix c, const GemmOptions& options) {
+  const std::size_t half = (a.rows + 1) / 2;
+  const std::size_t panels = 2 * detail::panel_floats(detail::gemm_blocks(c.cols, half));
+  float* space = detail::thread_space(panels + c.size());
+  const Matrix rest(space + panels, c.rows, c.cols);
+  const std::array<detail::GemmPart, 2> parts = {
+      {{a.slice_rows(0, half), b.slice_rows(0, half), c, options.accumulate},
+       {a.slice_rows(half, a.rows - half), b.slice_rows(half, a.rows - half), rest, false}}};
+  detail::PackedProducts(std::span<const detail::GemmPart>(parts), options, space, kNothing).run();
+  detail::in_pieces(c.rows, detail::rows_per_piece(c.cols),
+                    [&](std::size_t begin, std::size_t end) {
+                      for (std::size_t i = begin; i < end; ++i) add_row(rest.row(i), c.row_data(i));
+                    });
+}
 
 }  // namespace
 
@@ -82,8 +110,12 @@ void gemm(ConstMatrix a, ConstMatrix b, Matrix c, GemmOptions options) {
           "[gemm] A is {}x{}{}, B is {}x{}{}, C is {}x{}; need m×k, k×n, m×n", a.rows, a.cols,
           options.transpose_a ? " (transposed)" : "", b.rows, b.cols,
           options.transpose_b ? " (transposed)" : "", c.rows, c.cols);
-  detail::run_gemm(a, b, c, options, kNothing);
   const detail::GemmShape s = shape_of(a, b, options);
+  if (halving_pays(s, options)) {
+    run_halves(a, b, c, options);
+  } else {
+    detail::run_gemm(a, b, c, options, kNothing);
+  }
   Meter::matmul(s.m, s.n, s.k);
 }
 

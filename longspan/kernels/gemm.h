@@ -1,8 +1,10 @@
 // Matrix products. All of BLAS is behind this header.
 //
-// The output is cut into tiles by a rule that sees only the shape; each tile is one single-threaded
-// product. So the bits of the result do not depend on the number of threads, which a library that
-// divides the inner dimension among its threads cannot promise.
+// B is packed into panels, by all threads together, and the output cut into tiles; small products
+// go to oneDNN. How the work is cut depends on the shape alone, so the bits of the result do not
+// depend on the number of threads, which a library that divides the inner dimension among its
+// threads cannot promise. The panels live in memory of the calling thread that is kept: at most 8
+// MiB, of which nothing is asked for after the first step.
 //
 // Metered: m·n·k MACCs; a bias is m·n FLOPs (kMatmul), an activation as in activation.h.
 #pragma once

@@ -78,6 +78,18 @@ TEST(Linear, ActivationSeesProductAndBias) {
   });
 }
 
+TEST(Linear, EveryElementOfALargeOutputIsFinishedOnce) {
+  const Case c{200, 1800, 600};  // W is packed in several blocks
+  GuardedMatrix want(c.n, c.out);
+  gemm(c.x.view(), c.w.view(), want.view(), {.transpose_b = true});
+  for (std::size_t i = 0; i < c.n; ++i) {
+    for (std::size_t j = 0; j < c.out; ++j) want.at(i, j) += c.bias.at(0, j);
+  }
+  GuardedMatrix y(c.n, c.out);
+  linear_forward(c.x.view(), c.w.view(), c.bias.view().data, y.view());
+  EXPECT_EQ(y, want);
+}
+
 TEST(Linear, BitsDoNotDependOnThreads) {
   const Case c{300, 200, 260};
   std::optional<GuardedMatrix> first;

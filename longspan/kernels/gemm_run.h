@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <span>
 
 #include "longspan/base/parallel.h"
 #include "longspan/base/view.h"
 #include "longspan/kernels/gemm.h"
 #include "longspan/kernels/gemm_tiles.h"
 #include "longspan/kernels/packed_gemm.h"
+#include "longspan/kernels/thread_space.h"
 
 namespace longspan::detail {
 
@@ -29,6 +31,7 @@ bool packing_pays(const GemmShape& shape, const GemmOptions& options);
 // By oneDNN, on the calling thread.
 void library_gemm(ConstMatrix a, ConstMatrix b, Matrix c, const GemmOptions& options);
 
+// Rows of op(A), columns of op(B), and what both have in common.
 inline ConstMatrix left_rows(ConstMatrix a, const GemmOptions& o, std::size_t first,
                              std::size_t count) {
   return o.transpose_a ? a.slice_cols(first, count) : a.slice_rows(first, count);
@@ -37,45 +40,110 @@ inline ConstMatrix right_cols(ConstMatrix b, const GemmOptions& o, std::size_t f
                               std::size_t count) {
   return o.transpose_b ? b.slice_rows(first, count) : b.slice_cols(first, count);
 }
+inline ConstMatrix left_depth(ConstMatrix a, const GemmOptions& o, std::size_t first,
+                              std::size_t count) {
+  return o.transpose_a ? a.slice_rows(first, count) : a.slice_cols(first, count);
+}
+inline ConstMatrix right_depth(ConstMatrix b, const GemmOptions& o, std::size_t first,
+                               std::size_t count) {
+  return o.transpose_b ? b.slice_cols(first, count) : b.slice_rows(first, count);
+}
 
-// The threads pack a block of B together and then share out the tiles of C, so that each element of
-// B is copied once.
+// A product, or what some rows of op(B) give of it.
+struct GemmPart {
+  ConstMatrix a;
+  ConstMatrix b;
+  Matrix c;
+  bool add;
+};
+
+// Products of the same shape at once; only their inner dimensions may differ, and the first is the
+// longest. For each block of B the threads pack together and then share out the tiles of C, so that
+// each element is copied once. Threads next to each other work on the same part.
 template <class Finish>
-void run_packed(ConstMatrix a, ConstMatrix b, Matrix c, const GemmOptions& o, Finish finish) {
-  constexpr std::size_t kPackedRows = 256;  // rows of panels for one task
-  const std::size_t k = shape_of(a, b, o).k;
-  const GemmBlocks blocks = gemm_blocks(c.cols, k);
-  for (std::size_t p = 0; p < k; p += blocks.depth) {
-    const std::size_t depth = std::min(blocks.depth, k - p);
-    const ConstMatrix left = o.transpose_a ? a.slice_rows(p, depth) : a.slice_cols(p, depth);
-    const ConstMatrix right = o.transpose_b ? b.slice_cols(p, depth) : b.slice_rows(p, depth);
-    for (std::size_t first = 0; first < c.cols; first += blocks.cols) {
-      const std::size_t cols = std::min(blocks.cols, c.cols - first);
-      const ConstMatrix part = right_cols(right, o, first, cols);
-      const std::size_t panels = (cols + kPanelCols - 1) / kPanelCols;
-      const PackedBlock block{packing_space(panels * kPanelCols * depth), depth, cols};
-      parallel_ranges(panels, std::max<std::size_t>(1, kPackedRows / depth),
-                      [&](std::size_t begin, std::size_t end) {
-                        pack_panels(part, o, begin, end - begin, block);
-                      });
-      const GemmTiles tiles = gemm_tiles(c.rows, cols, depth);
-      parallel_for(tiles.count(), [&](std::size_t index, std::size_t) {
-        const auto t = tiles[index];
-        const Matrix tile = c.slice_rows(t.row, t.rows).slice_cols(first + t.col, t.cols);
-        multiply_packed(left_rows(left, o, t.row, t.rows), o.transpose_a, block, t.col,
-                        o.accumulate || p > 0, tile);
-        if (p + depth == k) finish(tile, t.row, first + t.col);
-      });
+class PackedProducts {
+ public:
+  // `space` holds panel_floats(gemm_blocks(n, k)) for each part.
+  PackedProducts(std::span<const GemmPart> parts, const GemmOptions& options, float* space,
+                 Finish finish)
+      : parts_(parts),
+        o_(options),
+        space_(space),
+        finish_(finish),
+        shape_(shape_of(parts[0].a, parts[0].b, options)),
+        blocks_(gemm_blocks(shape_.n, shape_.k)) {}
+
+  void run() {
+    for (depth_ = 0; depth_ < shape_.k; depth_ += blocks_.depth) {
+      for (col_ = 0; col_ < shape_.n; col_ += blocks_.cols) {
+        pack();
+        multiply();
+      }
     }
   }
-}
+
+ private:
+  // The current block of a part.
+  struct Block {
+    ConstMatrix left;
+    ConstMatrix right;
+    PackedBlock packed;
+  };
+  Block block(std::size_t index) const {
+    const GemmPart& part = parts_[index];
+    const std::size_t k = shape_of(part.a, part.b, o_).k;
+    const std::size_t first = std::min(depth_, k);
+    const std::size_t depth = std::min(blocks_.depth, k - first);
+    return {left_depth(part.a, o_, first, depth),
+            right_cols(right_depth(part.b, o_, first, depth), o_, col_, cols()),
+            {space_ + index * panel_floats(blocks_), depth, cols()}};
+  }
+  std::size_t cols() const { return std::min(blocks_.cols, shape_.n - col_); }
+
+  void pack() const {
+    constexpr std::size_t kRows = kPanelCols;  // of a task
+    const std::size_t tasks = ((o_.transpose_b ? cols() : blocks_.depth) + kRows - 1) / kRows;
+    parallel_for(parts_.size() * tasks, [&](std::size_t task, std::size_t) {
+      const Block b = block(task / tasks);
+      const std::size_t row = std::min(task % tasks * kRows, b.right.rows);
+      pack_rows_of(b.right, o_, row, std::min(kRows, b.right.rows - row), b.packed);
+    });
+  }
+
+  void multiply() const {
+    const GemmTiles tiles = gemm_tiles(shape_.m, cols(), blocks_.depth);
+    parallel_for(parts_.size() * tiles.count(), [&](std::size_t task, std::size_t) {
+      const std::size_t index = task / tiles.count();
+      const auto t = tiles[task % tiles.count()];
+      const Block b = block(index);
+      const Matrix tile =
+          parts_[index].c.slice_rows(t.row, t.rows).slice_cols(col_ + t.col, t.cols);
+      multiply_packed(left_rows(b.left, o_, t.row, t.rows), o_.transpose_a, b.packed, t.col,
+                      parts_[index].add || depth_ > 0, tile);
+      if (depth_ + blocks_.depth >= shape_.k) finish_(tile, t.row, col_ + t.col);
+    });
+  }
+
+  std::span<const GemmPart> parts_;
+  const GemmOptions& o_;
+  float* space_;
+  Finish finish_;
+  GemmShape shape_;
+  GemmBlocks blocks_;
+  std::size_t depth_ = 0;  // where the current block begins
+  std::size_t col_ = 0;
+};
 
 // C = α·op(A)·op(B), or +=; finish(tile of C, row, col) follows each tile at once, on its thread.
 template <class Finish>
 void run_gemm(ConstMatrix a, ConstMatrix b, Matrix c, const GemmOptions& o, Finish finish) {
   const GemmShape s = shape_of(a, b, o);
   if (s.m == 0 || s.n == 0) return;
-  if (packing_pays(s, o)) return run_packed(a, b, c, o, finish);
+  if (packing_pays(s, o)) {
+    const GemmPart whole{a, b, c, o.accumulate};
+    float* space = thread_space(panel_floats(gemm_blocks(s.n, s.k)));
+    return PackedProducts({&whole, 1}, o, space, finish).run();
+  }
   const GemmTiles tiles = gemm_tiles(s.m, s.n, s.k);
   parallel_for(tiles.count(), [&](std::size_t index, std::size_t) {
     const auto t = tiles[index];

@@ -60,18 +60,20 @@ void check(const Case& s, const GemmOptions& o) {
 
 TEST(Gemm, EqualsTheSumOfProductsForEveryTransposition) {
   for_each_target([] {
-    for (const Case& s : {Case{1, 1, 1},
-                          {1, 17, 5},
-                          {7, 1, 13},
-                          {17, 9, 33},
-                          {61, 67, 31},
-                          {5, 3, 1000},
-                          {6, 12, 300},
-                          {13, 64, 257},
-                          {9, 300, 20},
-                          {130, 150, 140},
-                          {50, 70, 2100},      // several slabs of B
-                          {49, 530, 1030}}) {  // and several blocks of each
+    for (const Case& s :
+         {Case{1, 1, 1},
+          {1, 17, 5},
+          {7, 1, 13},
+          {17, 9, 33},
+          {61, 67, 31},
+          {5, 3, 1000},
+          {6, 12, 300},
+          {13, 64, 257},
+          {9, 300, 20},
+          {130, 150, 140},
+          {50, 70, 2101},  // several slabs of B
+          {192, 20, 1100},
+          {12, 580, 1800}}) {  // and several blocks of each  // and several blocks of each
       for (const bool ta : {false, true}) {
         for (const bool tb : {false, true}) {
           check(s, {.transpose_a = ta, .transpose_b = tb});

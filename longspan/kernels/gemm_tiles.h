@@ -69,5 +69,8 @@ inline GemmBlocks gemm_blocks(std::size_t n, std::size_t k) {
   const std::size_t depth = std::max<std::size_t>(1, (k + slabs - 1) / slabs);
   return {depth, std::min(n, kMaxFloats / depth / kPanelCols * kPanelCols)};
 }
+inline std::size_t panel_floats(const GemmBlocks& blocks) {
+  return (blocks.cols + kPanelCols - 1) / kPanelCols * kPanelCols * blocks.depth;
+}
 
 }  // namespace longspan::detail

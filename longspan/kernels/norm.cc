@@ -15,6 +15,7 @@
 #include "longspan/base/meter.h"
 #include "longspan/kernels/loops-inl.h"
 #include "longspan/kernels/pieces.h"
+#include "longspan/kernels/vector.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace longspan {
@@ -159,11 +160,18 @@ void norm_accumulate(NormKind kind, ConstMatrix normalized, ConstMatrix dy, floa
   const bool layer = kind == NormKind::kLayer;
   require_same("dy", normalized, dy);
   assert(dgamma != nullptr && layer == (dbeta != nullptr));
-  detail::in_column_blocks(dy.rows, dy.cols, [&](std::size_t begin, std::size_t end) {
-    HWY_DYNAMIC_DISPATCH(accumulate_columns)
-    (normalized.slice_cols(begin, end - begin), dy.slice_cols(begin, end - begin), dgamma + begin,
-     layer ? dbeta + begin : nullptr);
-  });
+  const std::size_t d = dy.cols;
+  detail::in_row_sums(
+      dy.rows, d, 2 * d,
+      [&](std::size_t begin, std::size_t end, float* partial) {
+        HWY_DYNAMIC_DISPATCH(accumulate_columns)
+        (normalized.slice_rows(begin, end - begin), dy.slice_rows(begin, end - begin), partial,
+         layer ? partial + d : nullptr);
+      },
+      [&](const float* partial) {
+        add_row({partial, d}, dgamma);
+        if (layer) add_row({partial + d, d}, dbeta);
+      });
   Meter::flops(Kind::kNorm, norm_flops(kind, dy.rows, dy.cols).accumulate,
                4 * (2 * dy.size() + 2 * (layer ? 2 : 1) * dy.cols));
 }

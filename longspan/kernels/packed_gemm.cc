@@ -9,7 +9,6 @@
 
 #include "longspan/kernels/packed_gemm.h"
 
-#include <hwy/aligned_allocator.h>
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
@@ -41,21 +40,22 @@ HWY_INLINE void prefetch_row(const float* row, size_t cols) {
   for (size_t c = 0; c < cols; c += kLine) hwy::Prefetch(row + c);
 }
 
-// groups[j / kGroup][p][j % kGroup] = α·B[p, j]; the last group is filled up with zeros.
-HWY_INLINE void pack_rows(const float* b, size_t stride, size_t depth, size_t cols, float alpha,
-                          float* HWY_RESTRICT groups) {
+// groups[j / kGroup][p][j % kGroup] = α·B[p, j] for `rows` rows p of B; groups are `apart` floats
+// from each other, and the last one is filled up with zeros.
+HWY_INLINE void pack_rows(const float* b, size_t stride, size_t rows, size_t cols, float alpha,
+                          float* HWY_RESTRICT groups, size_t apart) {
   const DF d;
   const VF scale = hn::Set(d, alpha);
   const size_t whole = cols / kGroup * kGroup;
-  for (size_t p = 0; p < depth; ++p) {
+  for (size_t p = 0; p < rows; ++p) {
     const float* row = b + p * stride;
     float* to = groups + p * kGroup;
-    if (p + kAhead < depth) prefetch_row(row + kAhead * stride, cols);
+    if (p + kAhead < rows) prefetch_row(row + kAhead * stride, cols);
     for (size_t j = 0; j < whole; j += kGroup) {
       for (size_t v = 0; v < kGroup; v += kVectorLanes) {
         hn::StoreU(hn::Mul(scale, hn::LoadU(d, row + j + v)), d, to + v);
       }
-      to += depth * kGroup;
+      to += apart;
     }
     if (whole == cols) continue;
     for (size_t j = 0; j < kGroup; ++j) to[j] = whole + j < cols ? alpha * row[whole + j] : 0.0F;
@@ -73,18 +73,19 @@ HWY_INLINE void pack_columns(const float* b, size_t stride, size_t depth, size_t
   }
 }
 
-// A panel at a time: groups may be a power of two apart, and only so many of them stay in the cache.
 void pack(ConstMatrix b, const GemmOptions& o, size_t first, size_t count,
           const detail::PackedBlock& block) {
-  for (size_t panel = first; panel < first + count; ++panel) {
-    const size_t col = panel * detail::kPanelCols;
-    const size_t cols = HWY_MIN(detail::kPanelCols, block.cols - col);
-    float* to = block.panels + col * block.depth;
-    if (o.transpose_b) {
-      pack_columns(b.row_data(col), b.stride, block.depth, cols, o.alpha, to);
-    } else {
-      pack_rows(b.data + col, b.stride, block.depth, cols, o.alpha, to);
-    }
+  if (o.transpose_b) {
+    pack_columns(b.row_data(first), b.stride, block.depth, count, o.alpha,
+                 block.panels + first * block.depth);
+    return;
+  }
+  // Some columns at a time: groups may be a power of two apart, and only so many of them stay in
+  // the cache.
+  constexpr size_t kAtOnce = 64;
+  for (size_t j = 0; j < block.cols; j += kAtOnce) {
+    pack_rows(b.row_data(first) + j, b.stride, count, HWY_MIN(kAtOnce, block.cols - j), o.alpha,
+              block.panels + j * block.depth + first * kGroup, kGroup * block.depth);
   }
 }
 
@@ -209,7 +210,7 @@ HWY_INLINE void multiply_transposed(ConstMatrix a, const Piece& piece, Matrix c)
 
 void multiply(ConstMatrix a, bool transpose_a, const detail::PackedBlock& block, size_t col,
               bool add, Matrix c) {
-  const size_t pieces = (block.depth + kMaxDepth - 1) / kMaxDepth;
+  const size_t pieces = HWY_MAX(size_t{1}, (block.depth + kMaxDepth - 1) / kMaxDepth);
   const size_t step = (block.depth + pieces - 1) / pieces;  // pieces of even depth
   for (size_t p = 0; p < block.depth; p += step) {
     const size_t depth = HWY_MIN(step, block.depth - p);
@@ -234,25 +235,14 @@ HWY_EXPORT(pack);
 HWY_EXPORT(multiply);
 }  // namespace
 
-void pack_panels(ConstMatrix b, const GemmOptions& options, std::size_t first, std::size_t count,
-                 const PackedBlock& block) {
+void pack_rows_of(ConstMatrix b, const GemmOptions& options, std::size_t first, std::size_t count,
+                  const PackedBlock& block) {
   HWY_DYNAMIC_DISPATCH(pack)(b, options, first, count, block);
 }
 
 void multiply_packed(ConstMatrix a, bool transpose_a, const PackedBlock& block, std::size_t col,
                      bool add, Matrix c) {
   HWY_DYNAMIC_DISPATCH(multiply)(a, transpose_a, block, col, add, c);
-}
-
-float* packing_space(std::size_t floats) {
-  thread_local hwy::AlignedFreeUniquePtr<float[]> space;
-  thread_local std::size_t size = 0;
-  if (floats > size) {
-    space.reset();
-    space = hwy::AllocateAligned<float>(floats);
-    size = floats;
-  }
-  return space.get();
 }
 
 }  // namespace longspan::detail

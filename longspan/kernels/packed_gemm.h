@@ -19,15 +19,13 @@ struct PackedBlock {
   std::size_t cols;
 };
 
-// The block's panels first … first + count − 1, from op(B).
-void pack_panels(ConstMatrix b, const GemmOptions& options, std::size_t first, std::size_t count,
-                 const PackedBlock& block);
+// What the rows first … first + count − 1 of B, as stored, are of the block: rows of op(B), or
+// columns if it is transposed, whose `first` then starts a panel.
+void pack_rows_of(ConstMatrix b, const GemmOptions& options, std::size_t first, std::size_t count,
+                  const PackedBlock& block);
 
 // C = or += op(A)·(columns col … of the block); `col` starts a panel.
 void multiply_packed(ConstMatrix a, bool transpose_a, const PackedBlock& block, std::size_t col,
                      bool add, Matrix c);
-
-// Memory of the calling thread, which keeps it for the next product.
-float* packing_space(std::size_t floats);
 
 }  // namespace longspan::detail

@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "longspan/base/parallel.h"
+#include "longspan/kernels/thread_space.h"
 
 namespace longspan::detail {
 
@@ -37,6 +38,21 @@ void in_runs(std::size_t rows, std::size_t cols, bool flat, Body&& body) {
   in_pieces(rows, rows_per_piece(cols), [&](std::size_t begin, std::size_t end) {
     for (std::size_t r = begin; r < end; ++r) body(r, std::size_t{0}, cols);
   });
+}
+
+// sums[j] += Σ over rows, for `width` sums: body(begin, end, partial) adds those of the rows
+// begin … end − 1, which are some that a thread wrote, and add(partial) adds up the parts in order.
+template <class Body, class Add>
+void in_row_sums(std::size_t rows, std::size_t cols, std::size_t width, Body&& body, Add&& add) {
+  const std::size_t step = std::max<std::size_t>(rows_per_piece(cols), 128);
+  const std::size_t parts = (rows + step - 1) / step;
+  float* sums = thread_space(parts * width);
+  parallel_ranges(rows, step, [&](std::size_t begin, std::size_t end) {
+    float* partial = sums + begin / step * width;
+    std::fill_n(partial, width, 0.0F);
+    body(begin, end, partial);
+  });
+  for (std::size_t i = 0; i < parts; ++i) add(sums + i * width);
 }
 
 // Calls body(begin, end) for blocks of columns, for sums that run down the rows. A block is four

@@ -177,9 +177,14 @@ void scale(float alpha, Matrix y) {
 }
 
 void add_column_sums(ConstMatrix x, float* sum) {
-  detail::in_column_blocks(x.rows, x.cols, [&](std::size_t begin, std::size_t end) {
-    HWY_DYNAMIC_DISPATCH(sum_columns)(x.slice_cols(begin, end - begin), sum + begin);
-  });
+  detail::in_row_sums(
+      x.rows, x.cols, x.cols,
+      [&](std::size_t begin, std::size_t end, float* partial) {
+        HWY_DYNAMIC_DISPATCH(sum_columns)(x.slice_rows(begin, end - begin), partial);
+      },
+      [&](const float* partial) {
+        add_row({partial, x.cols}, sum);
+      });
   Meter::flops(Kind::kAdd, x.size(), 4 * (x.size() + 2 * x.cols));
 }
 

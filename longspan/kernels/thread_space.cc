@@ -1,0 +1,18 @@
+#include "longspan/kernels/thread_space.h"
+
+#include <hwy/aligned_allocator.h>
+
+namespace longspan::detail {
+
+float* thread_space(std::size_t floats) {
+  thread_local hwy::AlignedFreeUniquePtr<float[]> space;
+  thread_local std::size_t size = 0;
+  if (floats > size) {
+    space.reset();
+    space = hwy::AllocateAligned<float>(floats);
+    size = floats;
+  }
+  return space.get();
+}
+
+}  // namespace longspan::detail
