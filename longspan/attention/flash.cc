@@ -252,9 +252,9 @@ void FlashAttention::run_forward(const AttentionInputs& in, Heads y, std::span<f
   const std::size_t groups = divide_up(s.m, group);
   const std::size_t planes = s.batch * s.heads;
   parallel_for(groups * planes, [&](std::size_t task, std::size_t worker) {
-    // The last queries see the most keys, so they start first.
-    const std::size_t first = (groups - 1 - task / planes) * group;
-    const std::size_t plane = task % planes;
+    // The last queries of a head see the most keys, so they start first.
+    const std::size_t first = (groups - 1 - task % groups) * group;
+    const std::size_t plane = task / groups;
     const std::size_t b = plane / s.heads;
     const std::size_t h = plane % s.heads;
     float* lse = saved.empty() ? nullptr : saved.data() + plane * s.m;
