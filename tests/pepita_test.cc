@@ -13,12 +13,14 @@
 #include "longspan/cost/memory_use.h"
 #include "longspan/learning/trainer.h"
 #include "longspan/testing/reference_cases.h"
+#include "longspan/testing/test_name.h"
 
 namespace longspan {
 namespace {
 
 using testing::BatchData;
 using testing::BatchShape;
+using testing::expect_same;
 using testing::ModelCase;
 
 constexpr std::array kForwardRules = {"pepita", "mempepita"};
@@ -34,14 +36,6 @@ std::vector<FeedbackConfig> feedbacks() {
            .branch_signal = "sum",
            .learners = "stream",
            .scale = -1.0F}};
-}
-
-void expect_same(const Work& counted, const Work& predicted, const std::string& where) {
-  EXPECT_EQ(counted.maccs, predicted.maccs) << where;
-  for (std::size_t k = 0; k < kKinds; ++k) {
-    EXPECT_EQ(counted.other[k], predicted.other[k])
-        << where << ' ' << name_of(static_cast<Kind>(k));
-  }
 }
 
 // One step's gradients, with everything that is predicted of it checked.
@@ -126,43 +120,24 @@ class ForwardMechanism : public ::testing::TestWithParam<Mechanism> {};
 
 TEST_P(ForwardMechanism, IsRightInEveryFamilyAndWiring) {
   const Abilities able = GetParam().make("")->abilities();
-  const Needs needs = GetParam().make("")->needs();
-  for (const std::string family : {"encoder", "decoder", "encoder-decoder"}) {
-    if (family == "decoder" && !able.causal) continue;
-    for (const std::string wiring : {"post", "pre", "reversible"}) {
-      ModelConfig c;
-      c.family = family;
-      c.wiring = wiring;
-      c.layers = 2;
-      c.decoder_layers = family == "encoder-decoder" ? 1 : 0;
-      c.d_model = 24;
-      c.heads = 3;
-      c.vocab = 19;
-      c.max_length = 150;
-      c.attention = GetParam().name;
-      c.dropout = able.dropout ? 0.1F : 0.0F;
-      const bool one_sequence = needs.shared_qk || needs.input || needs.history || !able.cross;
-      if (!able.causal) c.decoder_attention = "flash";
-      if (one_sequence) c.cross_attention = "flash";
-      const BatchShape shape{.batch = 2,
-                             .length = 67,
-                             .source_length = family == "encoder-decoder" ? std::size_t{35} : 0,
-                             .padded = able.key_lengths};
-      SCOPED_TRACE(family + " " + wiring);
-      const BatchData data(c, shape, 3);
-      const FeedbackConfig feedback{.error_space = wiring == "pre" ? "model" : "vocabulary"};
-      const auto kept = checked_gradients(c, data.view(), "pepita", feedback);
-      EXPECT_EQ(kept, checked_gradients(c, data.view(), "mempepita", feedback));
-    }
+  for (ModelConfig c : testing::models_around(GetParam())) {
+    c.dropout = able.dropout ? 0.1F : 0.0F;
+    const BatchShape shape{.batch = 2,
+                           .length = 67,
+                           .source_length = c.family == "encoder-decoder" ? std::size_t{35} : 0,
+                           .padded = able.key_lengths};
+    SCOPED_TRACE(c.family + " " + c.wiring);
+    const BatchData data(c, shape, 3);
+    const FeedbackConfig feedback{.error_space = c.wiring == "pre" ? "model" : "vocabulary"};
+    const auto kept = checked_gradients(c, data.view(), "pepita", feedback);
+    EXPECT_EQ(kept, checked_gradients(c, data.view(), "mempepita", feedback));
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Registry, ForwardMechanism,
                          ::testing::ValuesIn(mechanisms().begin(), mechanisms().end()),
                          [](const auto& instance) {
-                           std::string name(instance.param.name);
-                           std::ranges::replace(name, '-', '_');
-                           return name;
+                           return testing::test_name(instance.param.name);
                          });
 
 // A mechanism's own parameters learn too.

@@ -7,6 +7,7 @@
 #include "longspan/attention/registry.h"
 #include "longspan/base/error.h"
 #include "longspan/testing/check_attention.h"
+#include "longspan/testing/test_name.h"
 
 namespace longspan {
 namespace {
@@ -24,10 +25,8 @@ TEST_P(EveryMechanism, IsDescribed) {
 
 INSTANTIATE_TEST_SUITE_P(Registry, EveryMechanism,
                          ::testing::ValuesIn(mechanisms().begin(), mechanisms().end()),
-                         [](const auto& param) {
-                           std::string name(param.param.name);
-                           std::ranges::replace(name, '-', '_');  // all that a name may have
-                           return name;
+                         [](const auto& instance) {
+                           return testing::test_name(instance.param.name);
                          });
 
 // The text of the Error that `body` throws.

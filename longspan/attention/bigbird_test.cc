@@ -162,24 +162,7 @@ TEST(BigBird, PaddingChangesNothing) {
 
 TEST(BigBird, DecodesWhatItPredictsAtOnce) {
   for (const BigBirdConfig& config : configs()) {
-    const BigBirdAttention attention(config);
-    AttentionProblem whole(
-        {.heads = 2, .kv_heads = 2, .m = 150, .n = 150, .d = 16, .e = 16, .causal = true});
-    whole.run(attention, false);
-    for (const std::size_t t : {0U, 1U, 40U, 88U, 147U}) {
-      AttentionInputs in = whole.inputs();
-      in.q.data += t * 16;
-      in.q.n = t == 40 ? 2 : 1;
-      in.k = in.k.first(t + in.q.n);
-      in.v = in.v.first(t + in.q.n);
-      std::vector<float> y(2 * in.q.n * 16);
-      Arena arena(attention.cost(shape_of(in)).forward_scratch);
-      attention.forward(in, Heads(y.data(), 1, 2, in.q.n, 16), {}, arena);
-      for (std::size_t i = 0; i < y.size(); ++i) {
-        const std::size_t plane = i / (16 * in.q.n);
-        EXPECT_NEAR(y[i], whole.y[(plane * 150 + t + i / 16 % in.q.n) * 16 + i % 16], 2e-6) << t;
-      }
-    }
+    testing::check_decoding(BigBirdAttention(config), 150);
   }
 }
 

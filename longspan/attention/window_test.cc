@@ -123,27 +123,9 @@ TEST(Window, MeetsTheCommonChecks) {
   }
 }
 
-// A cache of keys and values: the last queries alone give what all of them give.
 TEST(Window, DecodesWhatItPredictsAtOnce) {
   for (const std::size_t dilation : {1U, 3U}) {
-    const WindowAttention attention({.window = 20, .dilation = dilation});
-    AttentionProblem whole(
-        {.heads = 2, .kv_heads = 2, .m = 90, .n = 90, .d = 16, .e = 16, .causal = true});
-    whole.run(attention, false);
-    for (const std::size_t t : {0U, 1U, 40U, 88U}) {
-      AttentionInputs in = whole.inputs();
-      in.q.data += t * 16;
-      in.q.n = t == 40 ? 2 : 1;
-      in.k = in.k.first(t + in.q.n);
-      in.v = in.v.first(t + in.q.n);
-      std::vector<float> y(2 * in.q.n * 16);
-      Arena arena(attention.cost(shape_of(in)).forward_scratch);
-      attention.forward(in, Heads(y.data(), 1, 2, in.q.n, 16), {}, arena);
-      for (std::size_t i = 0; i < y.size(); ++i) {
-        const std::size_t plane = i / (16 * in.q.n);
-        EXPECT_NEAR(y[i], whole.y[(plane * 90 + t + i / 16 % in.q.n) * 16 + i % 16], 2e-6) << t;
-      }
-    }
+    testing::check_decoding(WindowAttention({.window = 20, .dilation = dilation}), 90);
   }
 }
 

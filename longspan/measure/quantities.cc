@@ -18,7 +18,8 @@ double busiest_share(std::size_t pieces) {
 }
 
 double round_up(std::size_t value, std::size_t unit) {
-  return static_cast<double>((value + unit - 1) / unit * unit);
+  const std::size_t units = (value + unit - 1) / unit;
+  return static_cast<double>(units * unit);
 }
 
 }  // namespace

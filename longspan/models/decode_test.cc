@@ -10,6 +10,7 @@
 #include "longspan/models/model.h"
 #include "longspan/testing/check_layer.h"
 #include "longspan/testing/reference_cases.h"
+#include "longspan/testing/test_name.h"
 
 namespace longspan {
 namespace {
@@ -90,9 +91,7 @@ TEST_P(Decode, EqualsTheWholeSequence) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, Decode, ::testing::ValuesIn(cases()), [](const auto& instance) {
-  std::string name = instance.param.name;
-  std::ranges::replace(name, '-', '_');  // all that a name may have
-  return name;
+  return testing::test_name(instance.param.name);
 });
 
 ModelConfig plain(const std::string& positions) {

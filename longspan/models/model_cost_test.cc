@@ -11,22 +11,16 @@
 #include "longspan/models/model.h"
 #include "longspan/testing/check_layer.h"
 #include "longspan/testing/reference_cases.h"
+#include "longspan/testing/test_name.h"
 
 namespace longspan {
 namespace {
 
 using testing::BatchData;
 using testing::BatchShape;
+using testing::expect_same;
 using testing::ModelCase;
 using Count = std::uint64_t;
-
-void expect_same(const Work& counted, const Work& predicted, const std::string& where) {
-  EXPECT_EQ(counted.maccs, predicted.maccs) << where;
-  for (std::size_t k = 0; k < kKinds; ++k) {
-    EXPECT_EQ(counted.other[k], predicted.other[k])
-        << where << ' ' << name_of(static_cast<Kind>(k));
-  }
-}
 
 void expect_metered(const ModelConfig& config, const BatchShape& shape, RandomKey seed) {
   Model model(config);
@@ -112,52 +106,32 @@ class MeteredMechanism : public ::testing::TestWithParam<Mechanism> {};
 
 TEST_P(MeteredMechanism, CountsWhatCostSaysInEveryModel) {
   const Abilities able = GetParam().make("")->abilities();
-  const Needs needs = GetParam().make("")->needs();
   const RandomKey key = derive(23, GetParam().name);
   std::uint64_t draw = 0;
   const auto below = [&](std::size_t n) { return random_below(key, draw++, n); };
-  for (const std::string family : {"encoder", "decoder", "encoder-decoder"}) {
-    if (family == "decoder" && !able.causal) continue;
-    for (const std::string wiring : {"post", "pre", "reversible"}) {
-      ModelConfig c;
-      c.family = family;
-      c.wiring = wiring;
-      c.layers = 2;
-      c.decoder_layers = family == "encoder-decoder" ? 1 : 0;
-      c.d_model = 24;
-      c.heads = 3;
-      c.vocab = 19;
-      c.max_length = 150;
-      c.attention = GetParam().name;
-      // What cannot serve the decoder leaves it to exact attention.
-      const bool one_sequence = needs.shared_qk || needs.input || needs.history || !able.cross;
-      if (!able.causal) c.decoder_attention = "flash";
-      if (one_sequence) c.cross_attention = "flash";
-      BatchShape shape;
-      shape.batch = 1 + below(3);
-      shape.length = 1 + below(c.max_length);
-      shape.source_length = family == "encoder-decoder" ? 1 + below(c.max_length) : 0;
-      shape.padded = able.key_lengths && below(2) == 1;
-      SCOPED_TRACE(fmt::format("{} {}: batch {} length {} source {} padded {}", family, wiring,
-                               shape.batch, shape.length, shape.source_length, shape.padded));
-      expect_metered(c, shape, draw);
-      Model model(c);
-      model.allocate(1);
-      const BatchData data(c, shape, 3);
-      const std::size_t predicted = model.training_bytes(data.view());
-      model.forward(data.view(), 1, 1.0F);
-      model.backward(data.view(), 1.0F);
-      EXPECT_EQ(model.arena().peak(), predicted);
-    }
+  for (const ModelConfig& c : testing::models_around(GetParam())) {
+    BatchShape shape;
+    shape.batch = 1 + below(3);
+    shape.length = 1 + below(c.max_length);
+    shape.source_length = c.family == "encoder-decoder" ? 1 + below(c.max_length) : 0;
+    shape.padded = able.key_lengths && below(2) == 1;
+    SCOPED_TRACE(fmt::format("{} {}: batch {} length {} source {} padded {}", c.family, c.wiring,
+                             shape.batch, shape.length, shape.source_length, shape.padded));
+    expect_metered(c, shape, draw);
+    Model model(c);
+    model.allocate(1);
+    const BatchData data(c, shape, 3);
+    const std::size_t predicted = model.training_bytes(data.view());
+    model.forward(data.view(), 1, 1.0F);
+    model.backward(data.view(), 1.0F);
+    EXPECT_EQ(model.arena().peak(), predicted);
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Registry, MeteredMechanism,
                          ::testing::ValuesIn(mechanisms().begin(), mechanisms().end()),
                          [](const auto& instance) {
-                           std::string name(instance.param.name);
-                           std::ranges::replace(name, '-', '_');
-                           return name;
+                           return testing::test_name(instance.param.name);
                          });
 
 Work sum(const CostTable& table, Work Cost::*phase) {

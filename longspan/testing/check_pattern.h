@@ -45,4 +45,33 @@ void check_pattern(const Attention& attention, const AttentionCase& c, const See
   expect(p.dv, c.kv_heads, c.n, c.e, want.v, "dv");
 }
 
+// A cache of keys and values: the queries at some position alone give what all n of them give.
+inline void check_decoding(const Attention& attention, std::size_t n) {
+  constexpr std::size_t kWidth = 16;
+  constexpr std::size_t kHeads = 2;
+  AttentionProblem whole({.heads = kHeads,
+                          .kv_heads = kHeads,
+                          .m = n,
+                          .n = n,
+                          .d = kWidth,
+                          .e = kWidth,
+                          .causal = true});
+  whole.run(attention, false);
+  for (const std::size_t t : {std::size_t{0}, std::size_t{1}, std::size_t{40}, n - 3}) {
+    AttentionInputs in = whole.inputs();
+    in.q.data += t * kWidth;
+    in.q.n = t == 40 ? 2 : 1;
+    in.k = in.k.first(t + in.q.n);
+    in.v = in.v.first(t + in.q.n);
+    std::vector<float> y(kHeads * in.q.n * kWidth);
+    Arena arena(attention.cost(shape_of(in)).forward_scratch);
+    attention.forward(in, Heads(y.data(), 1, kHeads, in.q.n, kWidth), {}, arena);
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      const std::size_t plane = i / (kWidth * in.q.n);
+      const std::size_t query = plane * n + t + i / kWidth % in.q.n;
+      EXPECT_NEAR(y[i], whole.y[query * kWidth + i % kWidth], 2e-6) << t;
+    }
+  }
+}
+
 }  // namespace longspan::testing

@@ -1,5 +1,7 @@
 #include "longspan/testing/reference_cases.h"
 
+#include <gtest/gtest.h>
+
 #include "longspan/base/random.h"
 
 namespace longspan::testing {
@@ -291,6 +293,39 @@ std::vector<ModelCase> model_cases() {
     all.insert(all.end(), more.begin(), more.end());
   }
   return all;
+}
+
+std::vector<ModelConfig> models_around(const Mechanism& mechanism) {
+  const Abilities able = mechanism.make("")->abilities();
+  const Needs needs = mechanism.make("")->needs();
+  std::vector<ModelConfig> models;
+  for (const std::string family : {"encoder", "decoder", "encoder-decoder"}) {
+    if (family == "decoder" && !able.causal) continue;
+    for (const std::string wiring : {"post", "pre", "reversible"}) {
+      ModelConfig& c = models.emplace_back();
+      c.family = family;
+      c.wiring = wiring;
+      c.layers = 2;
+      c.decoder_layers = family == "encoder-decoder" ? 1 : 0;
+      c.d_model = 24;
+      c.heads = 3;
+      c.vocab = 19;
+      c.max_length = 150;
+      c.attention = mechanism.name;
+      const bool one_sequence = needs.shared_qk || needs.input || needs.history || !able.cross;
+      if (!able.causal) c.decoder_attention = "flash";
+      if (one_sequence) c.cross_attention = "flash";
+    }
+  }
+  return models;
+}
+
+void expect_same(const Work& counted, const Work& predicted, const std::string& where) {
+  EXPECT_EQ(counted.maccs, predicted.maccs) << where;
+  for (std::size_t k = 0; k < kKinds; ++k) {
+    EXPECT_EQ(counted.other[k], predicted.other[k])
+        << where << ' ' << name_of(static_cast<Kind>(k));
+  }
 }
 
 BatchData::BatchData(const ModelConfig& config, const BatchShape& shape, std::uint64_t seed)

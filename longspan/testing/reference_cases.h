@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "longspan/attention/registry.h"
+#include "longspan/base/meter.h"
 #include "longspan/models/batch.h"
 #include "longspan/models/config.h"
 
@@ -32,6 +34,11 @@ std::vector<ModelCase> model_cases();
 std::vector<ModelCase> perceptron_cases();
 // Models of which a part is frozen; what is trained beside them the reference does not know.
 std::vector<ModelCase> frozen_cases();
+
+// Every family and wiring that the mechanism can serve; what it cannot is left to exact attention.
+std::vector<ModelConfig> models_around(const Mechanism& mechanism);
+
+void expect_same(const Work& counted, const Work& predicted, const std::string& where);
 
 // Random tokens and targets; padding is ignored by the loss, and so are some real tokens.
 class BatchData {
