@@ -12,7 +12,6 @@ namespace {
 
 constexpr std::array<std::string_view, 3> kPoolNames = {"none", "first", "mean"};
 constexpr std::string_view kTransformMeter = "head";
-constexpr std::string_view kOutputMeter = "softmax layer";
 
 Linear make_output(Parameters& parameters, const std::string& name, const HeadConfig& config,
                    Parameter* tied) {
@@ -90,7 +89,7 @@ Head::Saved Head::forward(const Pass& pass, ConstMatrix x, bool saves, Arena& ar
 }
 
 void Head::score(const Saved& saved, Matrix logits) const {
-  const Meter::Scope scope(kOutputMeter, Phase::kForward);
+  const Meter::Scope scope(kMeter, Phase::kForward);
   output_.forward(saved.last, logits);
 }
 
@@ -122,7 +121,7 @@ Head::Saved Head::transform(const Pass& pass, ConstMatrix x, bool saves, Arena& 
 void Head::learn(const Saved& standard, const Saved& modulated, ConstMatrix signal,
                  float scale) const {
   {
-    const Meter::Scope scope(kOutputMeter, Phase::kUpdate);
+    const Meter::Scope scope(kMeter, Phase::kUpdate);
     output_.accumulate(modulated.last, signal);
   }
   const auto contrast = [&](Matrix a, ConstMatrix a_err) {
@@ -153,11 +152,11 @@ void Head::backward(const Pass& pass, const Saved& saved, Matrix dx, Arena& aren
   const Arena::Frame frame(arena);
   const Matrix g = transforms() ? arena.matrix(rows(pass), config_.d_model) : dx;
   {
-    const Meter::Scope scope(kOutputMeter, Phase::kBackward);
+    const Meter::Scope scope(kMeter, Phase::kBackward);
     output_.backward(saved.logits, g);
   }
   {
-    const Meter::Scope scope(kOutputMeter, Phase::kUpdate);
+    const Meter::Scope scope(kMeter, Phase::kUpdate);
     output_.accumulate(saved.last, saved.logits);
   }
   if (!transforms()) return;

@@ -40,6 +40,8 @@ struct HeadConfig {
 
 class Head {
  public:
+  static constexpr std::string_view kMeter = "softmax layer";  // beside what transforms its input
+
   struct Saved {
     ConstMatrix input;  // what the transform saw: x, or the pooled rows
     Matrix z;

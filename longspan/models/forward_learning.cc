@@ -9,10 +9,6 @@
 
 namespace longspan {
 
-namespace {
-constexpr std::string_view kLossMeter = "softmax layer";
-}
-
 bool ForwardLearning::through_matrix(const Model& model, const Feedback& feedback) {
   return model.config_.head != "lm" || feedback.injection == ErrorInjection::kAfterEmbedding;
 }
@@ -118,7 +114,7 @@ CrossEntropy ForwardLearning::accumulate(const Batch& batch, RandomKey key, floa
   }
   CrossEntropy loss;
   {
-    const Meter::Scope scope(kLossMeter, Phase::kForward);
+    const Meter::Scope scope(Head::kMeter, Phase::kForward);
     loss = cross_entropy_forward(e, batch.targets, scale);
   }
   if (keeps() && differs()) {
@@ -294,7 +290,7 @@ void ForwardLearning::learn_head(const Batch& batch, Matrix e, float scale) {
   const auto probabilities = [&](const Head::Saved& saved) {
     const Matrix p = arena.matrix(e.rows, e.cols);
     head.score(saved, p);
-    const Meter::Scope scope(kLossMeter, Phase::kForward);
+    const Meter::Scope scope(Head::kMeter, Phase::kForward);
     cross_entropy_forward(p, batch.targets, scale);
     return p;
   };

@@ -3,10 +3,6 @@
 
 namespace longspan {
 
-namespace {
-constexpr std::string_view kLossMeter = "softmax layer";
-}
-
 // Takes what ForwardLearning takes, in its order.
 class ForwardLearning::Planner {
  public:
@@ -16,7 +12,7 @@ class ForwardLearning::Planner {
   StepMemory plan() {
     const Pass out = model_.output_pass(shape_);
     scores_ = Arena::bytes_for(model_.head_->rows(out) * model_.config_.outputs());
-    plan_.at({.phase = "standard pass", .layer = kLossMeter});
+    plan_.at({.phase = "standard pass", .layer = Head::kMeter});
     plan_.take(scores_);
     if (keeps_) {
       standard_pass(out);
@@ -33,7 +29,7 @@ class ForwardLearning::Planner {
       plan_.take(Arena::bytes_for(shape_.batch * model_.config_.inputs));
       model_.mlp_->plan_learn(pass_of(false), !keeps_, plan_);
     }
-    plan_.at({.phase = "modulated pass", .layer = kLossMeter});
+    plan_.at({.phase = "modulated pass", .layer = Head::kMeter});
     if (!keeps_) model_.head_->plan_transform(out, false, plan_);
     model_.head_->plan_transform(out, true, plan_);
     if (feedback_.last_layer != LastLayer::kStandardError) plan_.take(scores_);
@@ -183,7 +179,7 @@ CostTable ForwardLearning::cost(const Model& model, Recall recall, const Feedbac
     // The last layer runs once by the standard error; by the modulated error the second standard
     // pass has no use for it.
     const std::uint64_t most = standard ? 1 : differs ? passes : 2;
-    layer.forward = (name == kLossMeter ? most : passes) * layer.forward;
+    layer.forward = (name == Head::kMeter ? most : passes) * layer.forward;
     layer.backward = {};
   }
   Work& overhead = table[std::string(kOverheadMeter)].update;

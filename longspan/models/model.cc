@@ -11,8 +11,6 @@ namespace longspan {
 
 namespace {
 
-constexpr std::string_view kLossMeter = "softmax layer";
-
 NormKind norm_kind(const ModelConfig& c) {
   return c.norm == "rms" ? NormKind::kRms : NormKind::kLayer;
 }
@@ -174,107 +172,6 @@ void Model::begin_step(std::uint64_t step) {
   if (decoder_) decoder_->begin_step(step);
 }
 
-void Model::check_shape(const Batch& batch) const {
-  require(batch.batch > 0 && batch.length > 0,
-          "[model] {} sequences of {} tokens; need at least 1 of each", batch.batch, batch.length);
-  require(batch.length <= config_.max_length, "[model] {} tokens; the model takes at most {}",
-          batch.length, config_.max_length);
-  const auto check_lengths = [&](std::span<const std::int32_t> lengths, std::size_t limit) {
-    require(lengths.empty() || lengths.size() == batch.batch,
-            "[model] {} lengths for {} sequences; need one each", lengths.size(), batch.batch);
-    for (const std::int32_t n : lengths) {
-      require(n >= 0 && static_cast<std::size_t>(n) <= limit,
-              "[model] a sequence of {} real tokens; need 0 to {}", n, limit);
-    }
-  };
-  check_lengths(batch.lengths, batch.length);
-  if (mlp_) return;
-  const std::size_t layers = (decoder_ ? *decoder_ : *encoder_).self_attentions();
-  require(batch.histories.empty() ||
-              (batch.histories.size() == layers && batch.histories.front().batch() == batch.batch),
-          "[model] memories of {} layers; need {}, each of {} sequences", batch.histories.size(),
-          layers, batch.batch);
-  if (has_encoder() && has_decoder()) {
-    require(batch.source_length > 0 && batch.source_length <= config_.max_length,
-            "[model] {} source tokens; need 1 to {}", batch.source_length, config_.max_length);
-    check_lengths(batch.source_lengths, batch.source_length);
-  }
-}
-
-void Model::check_batch(const Batch& batch, bool needs_targets) const {
-  check_shape(batch);
-  require(!mlp_ || batch.features.size() == batch.batch * config_.inputs,
-          "[model] {} features; need {} of each of {} examples", batch.features.size(),
-          config_.inputs, batch.batch);
-  if (has_encoder())
-    encoder_embedding_->check(encoder_pass(batch, 0, false), encoder_tokens(batch));
-  if (has_decoder())
-    decoder_embedding_->check(decoder_pass(batch, 0, false), decoder_tokens(batch));
-  if (!needs_targets) return;
-  const std::size_t rows = head_->rows(output_pass(batch));
-  const std::size_t outputs = config_.outputs();
-  require(batch.targets.size() == rows, "[model] {} targets; need {}", batch.targets.size(), rows);
-  for (const std::int32_t t : batch.targets) {
-    require(t == kIgnoredTarget || (t >= 0 && static_cast<std::size_t>(t) < outputs),
-            "[model] target {} is outside 0 to {}", t, outputs - 1);
-  }
-}
-
-std::vector<History> Model::make_histories(std::size_t batch, std::size_t capacity) const {
-  const std::size_t layers = (decoder_ ? *decoder_ : *encoder_).self_attentions();
-  return {layers, History(batch, capacity, config_.d_model)};
-}
-
-void Model::remember(const Batch& batch, Pass& pass) {
-  if (batch.histories.empty()) return;
-  pass.histories = batch.histories;
-  pass.history_length = batch.histories.front().length();
-}
-
-Pass Model::encoder_pass(const Batch& batch, RandomKey key, bool training) const {
-  Pass pass;
-  const bool source = has_decoder();
-  pass.batch = batch.batch;
-  pass.length = source ? batch.source_length : batch.length;
-  pass.lengths = source ? batch.source_lengths : batch.lengths;
-  pass.globals = batch.globals;
-  if (!source) remember(batch, pass);
-  pass.typed = !source && !batch.token_types.empty();
-  pass.training = training;
-  pass.key = derive(key, "encoder");
-  return pass;
-}
-
-Pass Model::decoder_pass(const Batch& batch, RandomKey key, bool training) const {
-  Pass pass;
-  pass.batch = batch.batch;
-  pass.length = batch.length;
-  pass.lengths = batch.lengths;
-  pass.typed = !batch.token_types.empty();
-  pass.training = training;
-  pass.key = derive(key, "decoder");
-  remember(batch, pass);
-  if (has_encoder()) {
-    pass.memory_length = batch.source_length;
-    pass.memory_lengths = batch.source_lengths;
-  }
-  return pass;
-}
-
-Pass Model::output_pass(const Batch& batch) const {
-  return has_encoder() && !has_decoder() ? encoder_pass(batch, 0, false)
-                                         : decoder_pass(batch, 0, false);
-}
-
-TokenInput Model::encoder_tokens(const Batch& batch) const {
-  if (has_decoder()) return {batch.source, {}, 0};
-  return {batch.tokens, batch.token_types, 0};
-}
-
-TokenInput Model::decoder_tokens(const Batch& batch) const {
-  return {batch.tokens, batch.token_types, 0};
-}
-
 void Model::book(const Batch& batch, bool training, std::size_t bytes) {
   if (arena_.capacity() < bytes) {
     if (has_encoder()) encoder_->check(encoder_pass(batch, 0, training));
@@ -321,7 +218,7 @@ CrossEntropy Model::forward(const Batch& batch, RandomKey key, float scale) {
   if (mlp_) x = mlp_->forward(decoder_pass(batch, key, true), features(batch), tape_.mlp, arena_);
   tape_.head = head_->forward(output_pass(batch), x, /*saves=*/true, arena_);
   tape_.ready = true;
-  const Meter::Scope scope(kLossMeter, Phase::kForward);
+  const Meter::Scope scope(Head::kMeter, Phase::kForward);
   return cross_entropy_forward(tape_.head.logits, batch.targets, scale);
 }
 
@@ -330,7 +227,7 @@ void Model::backward(const Batch& batch, float scale) {
           "[model] backward without a forward; need forward on the same batch just before");
   tape_.ready = false;  // what forward left is used up
   {
-    const Meter::Scope scope(kLossMeter, Phase::kBackward);
+    const Meter::Scope scope(Head::kMeter, Phase::kBackward);
     cross_entropy_backward(tape_.head.logits, batch.targets, scale);
   }
   const Pass out = output_pass(batch);
@@ -378,10 +275,10 @@ StepMemory Model::training_memory(const Batch& shape) const {
     decoder_->plan_forward(decoder, plan);
   }
   if (mlp_) mlp_->plan_forward(decoder, plan);
-  plan.at({.phase = "forward", .layer = kLossMeter});
+  plan.at({.phase = "forward", .layer = Head::kMeter});
   head_->plan_forward(out, true, plan);
   memory.kept = plan.used();
-  plan.at({.phase = "backward", .layer = kLossMeter});
+  plan.at({.phase = "backward", .layer = Head::kMeter});
   plan.take(Arena::bytes_for(out.rows() * output_width()));
   head_->plan_backward(out, plan);
   if (has_decoder()) {
@@ -394,133 +291,6 @@ StepMemory Model::training_memory(const Batch& shape) const {
   memory.largest = plan.largest();
   memory.largest_at = plan.largest_at();
   return memory;
-}
-
-Matrix Model::infer(const Batch& batch, std::span<KeyValueCache> caches) {
-  Matrix x;
-  Matrix memory;
-  if (has_encoder()) {
-    const Pass pass = encoder_pass(batch, 0, false);
-    x = arena_.matrix(pass.rows(), config_.d_model);
-    encoder_embedding_->forward(pass, encoder_tokens(batch), x, nullptr, arena_);
-    memory = x = encoder_->infer(pass, x, {}, arena_);
-  }
-  if (has_decoder()) {
-    Pass pass = decoder_pass(batch, 0, false);
-    pass.memory = memory;
-    TokenInput tokens = decoder_tokens(batch);
-    if (!caches.empty()) tokens.first_position = caches.front().used;
-    x = arena_.matrix(pass.rows(), config_.d_model);
-    decoder_embedding_->forward(pass, tokens, x, nullptr, arena_);
-    x = decoder_->infer(pass, x, caches, arena_);
-  }
-  if (mlp_) x = mlp_->infer(decoder_pass(batch, 0, false), features(batch), arena_);
-  return x;
-}
-
-std::size_t Model::planned_inference(const Batch& shape, KeyValueCache* cache) const {
-  ArenaPlan plan;
-  if (has_encoder()) {
-    const Pass pass = encoder_pass(shape, 0, false);
-    plan.take(Arena::bytes_for(pass.rows() * config_.d_model));
-    encoder_embedding_->plan_forward(pass, false, plan);
-    encoder_->plan_infer(pass, plan);
-  }
-  if (has_decoder()) {
-    Pass pass = decoder_pass(shape, 0, false);
-    pass.cache = cache;
-    plan.take(Arena::bytes_for(pass.rows() * config_.d_model));
-    decoder_embedding_->plan_forward(pass, false, plan);
-    decoder_->plan_infer(pass, plan);
-  }
-  Pass out = output_pass(shape);
-  if (mlp_) mlp_->plan_infer(out, plan);
-  if (cache != nullptr) out.length = 1;
-  head_->plan_forward(out, false, plan);
-  return plan.peak();
-}
-
-std::size_t Model::inference_bytes(const Batch& shape) const {
-  return planned_inference(shape, nullptr);
-}
-
-ConstMatrix Model::logits(const Batch& batch) {
-  check_batch(batch, /*needs_targets=*/false);
-  book(batch, /*training=*/false, inference_bytes(batch));
-  const Matrix x = infer(batch, {});
-  return head_->forward(output_pass(batch), x, /*saves=*/false, arena_).logits;
-}
-
-CrossEntropy Model::evaluate(const Batch& batch) {
-  check_batch(batch, /*needs_targets=*/true);
-  const ConstMatrix scores = logits(batch);
-  const Meter::Scope scope(kLossMeter, Phase::kForward);
-  return cross_entropy(scores, batch.targets);
-}
-
-ConstMatrix Model::decode(const Batch& batch, std::span<KeyValueCache> caches) {
-  require(
-      config_.family == "decoder" && config_.head == "lm",
-      "[model] {} models cannot generate token by token; need a decoder with a language-model head",
-      config_.family);
-  require(caches.size() == decoder_->self_attentions(),
-          "[model] {} caches; need one for each of {} layers", caches.size(),
-          decoder_->self_attentions());
-  require(batch.lengths.empty(),
-          "[model] lengths of padded sequences while decoding; need whole sequences");
-  require(batch.histories.empty(),
-          "[model] a memory of earlier segments while decoding; the caches are the memory");
-  check_batch(batch, /*needs_targets=*/false);
-  require(caches.front().batch == batch.batch, "[model] {} sequences; the caches are for {}",
-          batch.batch, caches.front().batch);
-  require(caches.front().used + batch.length <= config_.max_length,
-          "[model] {} tokens behind {}; the model takes at most {}", batch.length,
-          caches.front().used, config_.max_length);
-  // Booked for a full cache, so that no later token books again.
-  KeyValueCache full = caches.front();
-  book(batch, /*training=*/false, planned_inference(batch, &full));
-  const Matrix x = infer(batch, caches);
-  Pass last = output_pass(batch);
-  last.length = 1;
-  // The last token of every sequence: rows length − 1, 2·length − 1, …
-  const ConstMatrix tail(x.row_data(batch.length - 1), batch.batch, x.cols,
-                         x.stride * batch.length);
-  return head_->forward(last, tail, /*saves=*/false, arena_).logits;
-}
-
-std::size_t Model::cache_bytes(std::size_t batch, std::size_t capacity) const {
-  std::size_t bytes = 0;
-  for (std::size_t layer = 0; layer < decoder_->self_attentions(); ++layer) {
-    const MultiHeadAttention& attention = decoder_->self_attention(layer);
-    if (const std::size_t state = attention.state_floats(batch); state > 0) {
-      bytes += Arena::bytes_for(state);
-      continue;
-    }
-    const std::size_t floats = batch * attention.config().kv_heads * capacity * attention.d_head();
-    bytes +=
-        2 * Arena::bytes_for(floats) + Arena::bytes_for(attention.note_floats(batch, capacity));
-  }
-  return bytes;
-}
-
-std::vector<KeyValueCache> Model::make_caches(std::size_t batch, std::size_t capacity,
-                                              Arena& arena) const {
-  std::vector<KeyValueCache> caches(decoder_->self_attentions());
-  for (std::size_t layer = 0; layer < caches.size(); ++layer) {
-    const MultiHeadAttention& attention = decoder_->self_attention(layer);
-    KeyValueCache& c = caches[layer];
-    c.batch = batch;
-    c.capacity = capacity;
-    c.state = arena.take(attention.state_floats(batch));
-    c.clear();
-    if (!c.state.empty()) continue;
-    const std::size_t heads = attention.config().kv_heads;
-    const std::size_t floats = batch * heads * capacity * attention.d_head();
-    c.k = Heads(arena.take(floats).data(), batch, heads, capacity, attention.d_head());
-    c.v = Heads(arena.take(floats).data(), batch, heads, capacity, attention.d_head());
-    c.notes = arena.take(attention.note_floats(batch, capacity));
-  }
-  return caches;
 }
 
 CostTable Model::cost(const Batch& batch, bool training) const {
@@ -548,7 +318,7 @@ ModelCost Model::cost_by_part(const Batch& batch, bool training) const {
   CostTable& table = parts.head;
   const Pass out = output_pass(batch);
   if (head_->transforms()) table["head"] += head_->transform_cost(out);
-  Cost& softmax = table["softmax layer"];
+  Cost& softmax = table[std::string(Head::kMeter)];
   softmax += head_->output_cost(out);
   softmax.forward += flops(Kind::kSoftmax, 5 * std::uint64_t{head_->rows(out)} * config_.outputs());
   // Without targets (a shape alone) every row counts.

@@ -1,0 +1,103 @@
+#include "longspan/models/config_fields.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "longspan/base/config.h"
+
+namespace longspan {
+
+namespace {
+
+using Json = nlohmann::json;
+
+// Nobody's model is larger; a wrong number must not become an allocation.
+constexpr std::size_t kLargestSize = std::size_t{1} << 24U;
+constexpr std::size_t kMostLayers = 4096;
+
+std::size_t whole_number(std::string_view key, const Json& value) {
+  require(value.is_number_integer() && value >= 0 && value <= kLargestSize,
+          "[{}] {} is {}; need a whole number of at most {}", ConfigFields::kWho, key, value.dump(),
+          kLargestSize);
+  return value.get<std::size_t>();
+}
+
+}  // namespace
+
+ConfigFields::ConfigFields(const Json& object) : object_(object) {
+  require(object.is_object(), "[{}] the config is {}; need an object", kWho, object.type_name());
+}
+
+const Json& ConfigFields::at(const char* key) const {
+  require(has(key), "[{}] the config has no {}", kWho, key);
+  return object_[key];
+}
+
+std::size_t ConfigFields::size(const char* key) const { return whole_number(key, at(key)); }
+
+std::vector<std::size_t> ConfigFields::sizes(const char* key) const {
+  const Json& value = at(key);
+  std::vector<std::size_t> all;
+  for (const Json& one : value.is_array() ? value : Json::array({value})) {
+    all.push_back(whole_number(key, one));
+  }
+  return all;
+}
+
+std::size_t ConfigFields::layers(const char* key) const {
+  const std::size_t count = size(key);
+  require(count <= kMostLayers, "[{}] {} is {}; need at most {}", kWho, key, count, kMostLayers);
+  return count;
+}
+
+float ConfigFields::number(const char* key, double otherwise) const {
+  if (!has(key)) return static_cast<float>(otherwise);
+  require(at(key).is_number(), "[{}] {} is {}; need a number", kWho, key, at(key).dump());
+  return at(key).get<float>();
+}
+
+bool ConfigFields::flag(const char* key, bool otherwise) const {
+  if (!has(key)) return otherwise;
+  require(at(key).is_boolean(), "[{}] {} is {}; need true or false", kWho, key, at(key).dump());
+  return at(key).get<bool>();
+}
+
+std::string ConfigFields::text(const char* key, std::string_view otherwise) const {
+  if (!has(key)) return std::string(otherwise);
+  require(at(key).is_string(), "[{}] {} is {}; need a string", kWho, key, at(key).dump());
+  return at(key).get<std::string>();
+}
+
+std::int64_t ConfigFields::token(const char* key) const {
+  if (!has(key)) return -1;
+  require(at(key).is_number_integer(), "[{}] {} is {}; need a token", kWho, key, at(key).dump());
+  return std::max<std::int64_t>(-1, at(key).get<std::int64_t>());
+}
+
+std::string ConfigFields::activation(const char* key, std::string_view otherwise) const {
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kKnown = {
+      {{"gelu", "gelu"},
+       {"gelu_new", "gelu-tanh"},
+       {"gelu_pytorch_tanh", "gelu-tanh"},
+       {"relu", "relu"},
+       {"silu", "silu"},
+       {"swish", "silu"},
+       {"tanh", "tanh"}}};
+  const std::string name = text(key, otherwise);
+  std::vector<std::string_view> names;
+  for (const auto& [theirs, ours] : kKnown) {
+    if (theirs == name) return std::string(ours);
+    names.push_back(theirs);
+  }
+  throw_unknown(kWho, key, name, names);
+}
+
+std::size_t ConfigFields::classes() const {
+  if (!has("id2label")) return size("num_labels", 2);
+  require(at("id2label").is_object(), "[{}] id2label is {}; need an object", kWho,
+          at("id2label").type_name());
+  return at("id2label").size();
+}
+
+}  // namespace longspan

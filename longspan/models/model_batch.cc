@@ -1,0 +1,108 @@
+// What a model asks of a batch, and what it makes of it.
+#include "longspan/base/error.h"
+#include "longspan/models/model.h"
+
+namespace longspan {
+
+void Model::check_shape(const Batch& batch) const {
+  require(batch.batch > 0 && batch.length > 0,
+          "[model] {} sequences of {} tokens; need at least 1 of each", batch.batch, batch.length);
+  require(batch.length <= config_.max_length, "[model] {} tokens; the model takes at most {}",
+          batch.length, config_.max_length);
+  const auto check_lengths = [&](std::span<const std::int32_t> lengths, std::size_t limit) {
+    require(lengths.empty() || lengths.size() == batch.batch,
+            "[model] {} lengths for {} sequences; need one each", lengths.size(), batch.batch);
+    for (const std::int32_t n : lengths) {
+      require(n >= 0 && static_cast<std::size_t>(n) <= limit,
+              "[model] a sequence of {} real tokens; need 0 to {}", n, limit);
+    }
+  };
+  check_lengths(batch.lengths, batch.length);
+  if (mlp_) return;
+  const std::size_t layers = (decoder_ ? *decoder_ : *encoder_).self_attentions();
+  require(batch.histories.empty() ||
+              (batch.histories.size() == layers && batch.histories.front().batch() == batch.batch),
+          "[model] memories of {} layers; need {}, each of {} sequences", batch.histories.size(),
+          layers, batch.batch);
+  if (has_encoder() && has_decoder()) {
+    require(batch.source_length > 0 && batch.source_length <= config_.max_length,
+            "[model] {} source tokens; need 1 to {}", batch.source_length, config_.max_length);
+    check_lengths(batch.source_lengths, batch.source_length);
+  }
+}
+
+void Model::check_batch(const Batch& batch, bool needs_targets) const {
+  check_shape(batch);
+  require(!mlp_ || batch.features.size() == batch.batch * config_.inputs,
+          "[model] {} features; need {} of each of {} examples", batch.features.size(),
+          config_.inputs, batch.batch);
+  if (has_encoder())
+    encoder_embedding_->check(encoder_pass(batch, 0, false), encoder_tokens(batch));
+  if (has_decoder())
+    decoder_embedding_->check(decoder_pass(batch, 0, false), decoder_tokens(batch));
+  if (!needs_targets) return;
+  const std::size_t rows = head_->rows(output_pass(batch));
+  const std::size_t outputs = config_.outputs();
+  require(batch.targets.size() == rows, "[model] {} targets; need {}", batch.targets.size(), rows);
+  for (const std::int32_t t : batch.targets) {
+    require(t == kIgnoredTarget || (t >= 0 && static_cast<std::size_t>(t) < outputs),
+            "[model] target {} is outside 0 to {}", t, outputs - 1);
+  }
+}
+
+std::vector<History> Model::make_histories(std::size_t batch, std::size_t capacity) const {
+  const std::size_t layers = (decoder_ ? *decoder_ : *encoder_).self_attentions();
+  return {layers, History(batch, capacity, config_.d_model)};
+}
+
+void Model::remember(const Batch& batch, Pass& pass) {
+  if (batch.histories.empty()) return;
+  pass.histories = batch.histories;
+  pass.history_length = batch.histories.front().length();
+}
+
+Pass Model::encoder_pass(const Batch& batch, RandomKey key, bool training) const {
+  Pass pass;
+  const bool source = has_decoder();
+  pass.batch = batch.batch;
+  pass.length = source ? batch.source_length : batch.length;
+  pass.lengths = source ? batch.source_lengths : batch.lengths;
+  pass.globals = batch.globals;
+  if (!source) remember(batch, pass);
+  pass.typed = !source && !batch.token_types.empty();
+  pass.training = training;
+  pass.key = derive(key, "encoder");
+  return pass;
+}
+
+Pass Model::decoder_pass(const Batch& batch, RandomKey key, bool training) const {
+  Pass pass;
+  pass.batch = batch.batch;
+  pass.length = batch.length;
+  pass.lengths = batch.lengths;
+  pass.typed = !batch.token_types.empty();
+  pass.training = training;
+  pass.key = derive(key, "decoder");
+  remember(batch, pass);
+  if (has_encoder()) {
+    pass.memory_length = batch.source_length;
+    pass.memory_lengths = batch.source_lengths;
+  }
+  return pass;
+}
+
+Pass Model::output_pass(const Batch& batch) const {
+  return has_encoder() && !has_decoder() ? encoder_pass(batch, 0, false)
+                                         : decoder_pass(batch, 0, false);
+}
+
+TokenInput Model::encoder_tokens(const Batch& batch) const {
+  if (has_decoder()) return {batch.source, {}, 0};
+  return {batch.tokens, batch.token_types, 0};
+}
+
+TokenInput Model::decoder_tokens(const Batch& batch) const {
+  return {batch.tokens, batch.token_types, 0};
+}
+
+}  // namespace longspan
