@@ -144,7 +144,7 @@ void run_gemm(ConstMatrix a, ConstMatrix b, Matrix c, const GemmOptions& o, Fini
     float* space = thread_space(panel_floats(gemm_blocks(s.n, s.k)));
     return PackedProducts({&whole, 1}, o, space, finish).run();
   }
-  const GemmTiles tiles = gemm_tiles(s.m, s.n, s.k);
+  const GemmTiles tiles = gemm_tiles(s.m, s.n, s.k, /*columns_first=*/true);
   parallel_for(tiles.count(), [&](std::size_t index, std::size_t) {
     const auto t = tiles[index];
     const Matrix tile = c.slice_rows(t.row, t.rows).slice_cols(t.col, t.cols);

@@ -60,20 +60,19 @@ void check(const Case& s, const GemmOptions& o) {
 
 TEST(Gemm, EqualsTheSumOfProductsForEveryTransposition) {
   for_each_target([] {
-    for (const Case& s :
-         {Case{1, 1, 1},
-          {1, 17, 5},
-          {7, 1, 13},
-          {17, 9, 33},
-          {61, 67, 31},
-          {5, 3, 1000},
-          {6, 12, 300},
-          {13, 64, 257},
-          {9, 300, 20},
-          {130, 150, 140},
-          {50, 70, 2101},  // several slabs of B
-          {192, 20, 1100},
-          {12, 580, 1800}}) {  // and several blocks of each  // and several blocks of each
+    for (const Case& s : {Case{1, 1, 1},
+                          {1, 17, 5},
+                          {7, 1, 13},
+                          {17, 9, 33},
+                          {61, 67, 31},
+                          {5, 3, 1000},
+                          {6, 12, 300},
+                          {13, 64, 257},
+                          {9, 300, 20},
+                          {130, 150, 140},
+                          {50, 70, 2101},  // several slabs of B
+                          {192, 20, 1100},
+                          {12, 580, 1800}}) {  // and several blocks of each
       for (const bool ta : {false, true}) {
         for (const bool tb : {false, true}) {
           check(s, {.transpose_a = ta, .transpose_b = tb});
@@ -183,16 +182,18 @@ TEST(Gemm, TilesCoverTheOutputOnce) {
                         {50000, 3, 100},
                         {4096, 4096, 4096},
                         {0, 5, 3}}) {
-    const detail::GemmTiles tiles = detail::gemm_tiles(s.m, s.n, s.k);
-    std::vector<int> seen(s.m * s.n);
-    for (std::size_t i = 0; i < tiles.count(); ++i) {
-      const auto t = tiles[i];
-      ASSERT_GT(t.rows * t.cols, 0U);
-      for (std::size_t r = t.row; r < t.row + t.rows; ++r) {
-        for (std::size_t c = t.col; c < t.col + t.cols; ++c) ++seen[r * s.n + c];
+    for (const bool columns_first : {false, true}) {
+      const detail::GemmTiles tiles = detail::gemm_tiles(s.m, s.n, s.k, columns_first);
+      std::vector<int> seen(s.m * s.n);
+      for (std::size_t i = 0; i < tiles.count(); ++i) {
+        const auto t = tiles[i];
+        ASSERT_GT(t.rows * t.cols, 0U);
+        for (std::size_t r = t.row; r < t.row + t.rows; ++r) {
+          for (std::size_t c = t.col; c < t.col + t.cols; ++c) ++seen[r * s.n + c];
+        }
       }
+      EXPECT_TRUE(std::ranges::all_of(seen, [](int n) { return n == 1; })) << s.m << "x" << s.n;
     }
-    EXPECT_TRUE(std::ranges::all_of(seen, [](int n) { return n == 1; })) << s.m << "x" << s.n;
   }
   EXPECT_GE(detail::gemm_tiles(128, 128, 768).count(), 4U);  // a weight gradient feeds four cores
   EXPECT_EQ(detail::gemm_tiles(64, 64, 64).count(), 1U);

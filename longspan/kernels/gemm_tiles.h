@@ -33,9 +33,10 @@ struct GemmTiles {
 
 // Halves the rows, then the columns, until a tile is some 25 µs of work or there are sixteen of
 // them. Above sixteen only rows are halved, and not when they are few: a tile reads all of its
-// columns of B again, and what it packs of A serves all of them. Sides are multiples of what the
-// micro-kernels compute at a time.
-inline GemmTiles gemm_tiles(std::size_t m, std::size_t n, std::size_t k) {
+// columns of B again, and what it packs of A serves all of them. Columns come first where each tile
+// packs what it needs of B. Sides are multiples of what the micro-kernels compute at a time.
+inline GemmTiles gemm_tiles(std::size_t m, std::size_t n, std::size_t k,
+                            bool columns_first = false) {
   constexpr std::size_t kWork = std::size_t{1} << 21U;  // MACCs
   constexpr std::size_t kRowUnit = 6;
   constexpr std::size_t kColUnit = 64;
@@ -45,12 +46,13 @@ inline GemmTiles gemm_tiles(std::size_t m, std::size_t n, std::size_t k) {
   GemmTiles tiles{m, n, std::max<std::size_t>(m, 1), std::max<std::size_t>(n, 1)};
   while (tiles.rows * tiles.cols * k > kWork) {
     const std::size_t count = tiles.count();
-    if (tiles.rows >= (count < 16 ? 96 : 132) && count < 32) {
-      tiles.rows = half(tiles.rows, kRowUnit);
-    } else if (tiles.cols > kColUnit && count < 16) {
+    const bool rows = tiles.rows >= (count < 16 ? 96 : 132) && count < 32;
+    const bool cols = tiles.cols > kColUnit && count < 16;
+    if (!rows && !cols) break;
+    if (cols && (columns_first || !rows)) {
       tiles.cols = half(tiles.cols, kColUnit);
     } else {
-      break;
+      tiles.rows = half(tiles.rows, kRowUnit);
     }
   }
   return tiles;
@@ -61,7 +63,7 @@ struct GemmBlocks {
   std::size_t depth;
   std::size_t cols;
 };
-inline constexpr std::size_t kPanelCols = 64;  // what the widest micro-kernel reads, or several
+inline constexpr std::size_t kPanelCols = 64;  // what the widest micro-kernel reads at a time
 inline GemmBlocks gemm_blocks(std::size_t n, std::size_t k) {
   constexpr std::size_t kMaxDepth = 1024;
   constexpr std::size_t kMaxFloats = std::size_t{1} << 19U;  // 2 MiB

@@ -11,8 +11,8 @@
 
 namespace longspan::detail {
 
-// depth × cols of α·op(B), in panels of kPanelCols columns, the last one filled up with zeros:
-// panels[j / kPanelCols][p][j % kPanelCols].
+// depth × cols of α·op(B), in groups of w columns, as many as the micro-kernel of this CPU reads at
+// a time: panels[j / w][p][j % w]. w divides kPanelCols; the last group is filled up with zeros.
 struct PackedBlock {
   float* panels;
   std::size_t depth;

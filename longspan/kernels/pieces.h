@@ -44,7 +44,9 @@ void in_runs(std::size_t rows, std::size_t cols, bool flat, Body&& body) {
 // begin … end − 1, which are some that a thread wrote, and add(partial) adds up the parts in order.
 template <class Body, class Add>
 void in_row_sums(std::size_t rows, std::size_t cols, std::size_t width, Body&& body, Add&& add) {
-  const std::size_t step = std::max<std::size_t>(rows_per_piece(cols), 128);
+  constexpr std::size_t kMostParts = 256;
+  const std::size_t step =
+      std::max({rows_per_piece(cols), std::size_t{128}, (rows + kMostParts - 1) / kMostParts});
   const std::size_t parts = (rows + step - 1) / step;
   float* sums = thread_space(parts * width);
   parallel_ranges(rows, step, [&](std::size_t begin, std::size_t end) {

@@ -2,6 +2,8 @@
 
 #include <hwy/aligned_allocator.h>
 
+#include <new>
+
 namespace longspan::detail {
 
 float* thread_space(std::size_t floats) {
@@ -9,7 +11,9 @@ float* thread_space(std::size_t floats) {
   thread_local std::size_t size = 0;
   if (floats > size) {
     space.reset();
+    size = 0;
     space = hwy::AllocateAligned<float>(floats);
+    if (space == nullptr) throw std::bad_alloc();
     size = floats;
   }
   return space.get();
