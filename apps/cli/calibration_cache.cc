@@ -25,7 +25,7 @@ Calibration calibration_for(const Common& common) {
                "about a minute\n",
                machine.threads, machine.threads == 1 ? "" : "s");
   }
-  const Calibration calibration = calibrate([&](std::string_view part) {
+  Calibration calibration = calibrate([&](std::string_view part) {
     if (!common.quiet) fmt::print(stderr, "  {}\n", part);
   });
   const std::filesystem::path path = calibration_path(machine);

@@ -52,7 +52,7 @@ CompareMachine machine() {
 
 CompareMechanism mechanism(const std::string& spec, const PlanRequest& request,
                            std::uint64_t longest) {
-  const std::string_view name = std::string_view(spec).substr(0, spec.find(':'));
+  const std::string name = spec.substr(0, spec.find(':'));
   const auto all = mechanisms();
   const auto entry = std::ranges::find(all, name, &Mechanism::name);
   const Abilities a = make_attention(spec)->abilities();
@@ -133,7 +133,7 @@ std::vector<std::uint64_t> length_list(const std::string& text) {
     lengths.push_back(static_cast<std::uint64_t>(value));
   }
   std::ranges::sort(lengths);
-  lengths.erase(std::ranges::unique(lengths).begin(), lengths.end());
+  lengths.erase(std::unique(lengths.begin(), lengths.end()), lengths.end());
   return lengths;
 }
 

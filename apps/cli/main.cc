@@ -91,13 +91,13 @@ int run(int argc, char** argv) {
 }  // namespace longspan::cli
 
 int main(int argc, char** argv) {
-  using namespace longspan;
+  namespace cli = longspan::cli;
   try {
     return cli::run(argc, argv);
-  } catch (const SystemError& e) {
+  } catch (const longspan::SystemError& e) {
     cli::say(e.what());
     return cli::kFailure;
-  } catch (const Error& e) {
+  } catch (const longspan::Error& e) {
     cli::say(e.what());
     return cli::kWrongInput;
   } catch (const std::bad_alloc&) {

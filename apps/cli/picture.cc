@@ -88,7 +88,8 @@ void Picture::set(std::size_t i, std::size_t j, std::string_view reason) {
 
 std::string_view Picture::reason(std::size_t i, std::size_t j) const {
   const std::uint8_t cell = cells_[i * length_ + j];
-  return cell == 0 ? std::string_view() : std::string_view(reasons_[cell - 1U]);
+  if (cell == 0) return {};
+  return reasons_[cell - 1U];
 }
 
 std::vector<Picture::Run> Picture::runs(std::size_t i) const {

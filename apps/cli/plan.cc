@@ -251,7 +251,7 @@ std::string readable(double value) {
 }
 
 std::string readable(const Range& r, double scale) {
-  const std::string mid = readable(r.mid / scale);
+  std::string mid = readable(r.mid / scale);
   if (r.exact()) return mid;
   return fmt::format("{}  ({} to {})", mid, readable(r.low / scale), readable(r.high / scale));
 }

@@ -52,7 +52,7 @@ TextTraining::TextTraining(const TrainOptions& options, const Common& common)
 
 RunConfig TextTraining::configure() {
   if (options_.resume) {
-    const RunConfig config = resumed();
+    RunConfig config = resumed();
     require(file_checksum(config.data.data) == config.data.checksum,
             "[train] {} is not the file that {} was trained on; need the same data to resume",
             config.data.data, options_.out);

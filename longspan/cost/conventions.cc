@@ -65,12 +65,8 @@ struct Passed {
 
   Integer attention_maccs() const { return static_cast<Integer>(attention.maccs) - projections; }
   Integer weight_maccs() const { return static_cast<Integer>(rest.maccs) + projections; }
-  Integer of_kind(Kind kind) const {
-    return static_cast<Integer>(attention[kind] + output[kind] + rest[kind]);
-  }
-  Integer flops() const {
-    return static_cast<Integer>(attention.flops() + output.flops() + rest.flops());
-  }
+  Integer of_kind(Kind kind) const { return Integer{attention[kind]} + output[kind] + rest[kind]; }
+  Integer flops() const { return Integer{attention.flops()} + output.flops() + rest.flops(); }
 };
 
 // MACCs of Q, K, V and output projections in one pass.
@@ -243,7 +239,7 @@ void add_parameters(const Tool& tool, const Workload& w, const Model& model,
   const auto priced = [&](Integer count) { return tool.per_parameter * tokens * count; };
   Seen seen{.weights = priced(weights), .output = priced(output)};
   if (tool.adds_attention) {
-    const auto layers = static_cast<Integer>(w.model.layers + w.model.decoder_layers);
+    const Integer layers = Integer{w.model.layers} + w.model.decoder_layers;
     seen.attention = 12 * layers * static_cast<Integer>(w.model.d_model) *
                      static_cast<Integer>(w.length) * tokens;
   }

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
@@ -114,10 +116,11 @@ void place_bert_layer(Placer& p, const std::string& from, const std::string& to)
 
 void place_bert_layers(Placer& p, const std::string& stack, const std::string& suffix = "") {
   for (std::size_t i = 0; i < p.config().layers; ++i) {
-    const std::string from = stack + ".layer." + std::to_string(i);
-    const std::string self = from + ".attention.self";
-    p.qkv(self + ".query" + suffix, self + ".key" + suffix, self + ".value" + suffix,
-          p.layer(i) + ".attention");
+    const std::string from = fmt::format("{}.layer.{}", stack, i);
+    const auto part = [&](std::string_view name) {
+      return fmt::format("{}.attention.self.{}{}", from, name, suffix);
+    };
+    p.qkv(part("query"), part("key"), part("value"), p.layer(i) + ".attention");
     place_bert_layer(p, from, p.layer(i));
   }
 }
