@@ -72,7 +72,7 @@ TEST_P(Parallel, PartitionDoesNotDependOnThreads) {
   EXPECT_EQ(here, sum_in_pieces());
 }
 
-INSTANTIATE_TEST_SUITE_P(Threads, Parallel, ::testing::Values(1, 2, 3, 8));
+INSTANTIATE_TEST_SUITE_P(Threads, Parallel, ::testing::Values(1, 2, 3, 8, 70));
 
 }  // namespace
 }  // namespace longspan

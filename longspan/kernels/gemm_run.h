@@ -31,22 +31,17 @@ bool packing_pays(const GemmShape& shape, const GemmOptions& options);
 // By oneDNN, on the calling thread.
 void library_gemm(ConstMatrix a, ConstMatrix b, Matrix c, const GemmOptions& options);
 
-// Rows of op(A), columns of op(B), and what both have in common.
+// Rows or columns of what is stored.
+inline ConstMatrix slice(ConstMatrix x, bool rows, std::size_t first, std::size_t count) {
+  return rows ? x.slice_rows(first, count) : x.slice_cols(first, count);
+}
 inline ConstMatrix left_rows(ConstMatrix a, const GemmOptions& o, std::size_t first,
                              std::size_t count) {
-  return o.transpose_a ? a.slice_cols(first, count) : a.slice_rows(first, count);
+  return slice(a, !o.transpose_a, first, count);
 }
 inline ConstMatrix right_cols(ConstMatrix b, const GemmOptions& o, std::size_t first,
                               std::size_t count) {
-  return o.transpose_b ? b.slice_rows(first, count) : b.slice_cols(first, count);
-}
-inline ConstMatrix left_depth(ConstMatrix a, const GemmOptions& o, std::size_t first,
-                              std::size_t count) {
-  return o.transpose_a ? a.slice_rows(first, count) : a.slice_cols(first, count);
-}
-inline ConstMatrix right_depth(ConstMatrix b, const GemmOptions& o, std::size_t first,
-                               std::size_t count) {
-  return o.transpose_b ? b.slice_cols(first, count) : b.slice_rows(first, count);
+  return slice(b, o.transpose_b, first, count);
 }
 
 // A product, or what some rows of op(B) give of it.
@@ -94,8 +89,8 @@ class PackedProducts {
     const std::size_t k = shape_of(part.a, part.b, o_).k;
     const std::size_t first = std::min(depth_, k);
     const std::size_t depth = std::min(blocks_.depth, k - first);
-    return {left_depth(part.a, o_, first, depth),
-            right_cols(right_depth(part.b, o_, first, depth), o_, col_, cols()),
+    return {slice(part.a, o_.transpose_a, first, depth),
+            right_cols(slice(part.b, !o_.transpose_b, first, depth), o_, col_, cols()),
             {space_ + index * panel_floats(blocks_), depth, cols()}};
   }
   std::size_t cols() const { return std::min(blocks_.cols, shape_.n - col_); }

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 
 #include "longspan/testing/attention_problem.h"
@@ -45,7 +46,8 @@ void check_pattern(const Attention& attention, const AttentionCase& c, const See
   expect(p.dv, c.kv_heads, c.n, c.e, want.v, "dv");
 }
 
-// A cache of keys and values: the queries at some position alone give what all n of them give.
+// A cache of keys and values: the queries at some position alone give what all n of them give, n at
+// least 90.
 inline void check_decoding(const Attention& attention, std::size_t n) {
   constexpr std::size_t kWidth = 16;
   constexpr std::size_t kHeads = 2;
@@ -57,7 +59,7 @@ inline void check_decoding(const Attention& attention, std::size_t n) {
                           .e = kWidth,
                           .causal = true});
   whole.run(attention, false);
-  for (const std::size_t t : {std::size_t{0}, std::size_t{1}, std::size_t{40}, n - 3}) {
+  for (const std::size_t t : std::initializer_list<std::size_t>{0, 1, 40, 88, n - 3}) {
     AttentionInputs in = whole.inputs();
     in.q.data += t * kWidth;
     in.q.n = t == 40 ? 2 : 1;
