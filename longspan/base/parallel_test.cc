@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <thread>
 #include <vector>
 
 namespace longspan {
@@ -28,6 +30,21 @@ TEST_P(Parallel, EveryTaskRunsOnce) {
     for (const auto& r : runs) EXPECT_EQ(r, 1);
     EXPECT_LT(largest_worker, static_cast<std::size_t>(GetParam()));
   }
+}
+
+// Task 1 is behind task 0 in the run of the same thread, which waits for somebody else to take it.
+TEST_P(Parallel, IdleThreadsTakeWhatOthersHaveNotStarted) {
+  if (GetParam() == 1) return;  // there is nobody else
+  std::atomic<bool> taken = false;
+  bool seen = false;
+  parallel_for(2 * static_cast<std::size_t>(GetParam()), [&](std::size_t task, std::size_t) {
+    if (task == 1) taken = true;
+    if (task != 0) return;
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!taken && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    seen = taken;
+  });
+  EXPECT_TRUE(seen);
 }
 
 TEST_P(Parallel, RangesCoverExactly) {
