@@ -1,21 +1,17 @@
-# One executable and one CTest per *_test.cc, so that a test can be built and run alone.
+# One test program per folder: longspan/attention and what is nested in it → attention_test. CTest
+# runs a program in shards, so that both cores have something to do;
+# `build/tests/attention_test --gtest_filter=…` runs a part of it.
 #
-# Labels: `quick` are the tests beside the code, less those that LONGSPAN_NOT_QUICK matches. They
-# are what runs under the sanitizers, where everything takes several times as long; the target
-# quick_tests builds them and nothing else.
+# Labels: `quick` are the tests beside the code. They are what runs under the sanitizers, where
+# everything takes several times as long; the target quick_tests builds them and nothing else.
 find_package(GTest REQUIRED)
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
-set(LONGSPAN_NOT_QUICK "^$" CACHE STRING "Tests beside the code that the sanitizers need not run")
-
-file(GLOB_RECURSE test_sources CONFIGURE_DEPENDS longspan/*_test.cc apps/*_test.cc tests/*_test.cc)
-# The worked example of the documentation, with its test.
-file(GLOB example_sources CONFIGURE_DEPENDS examples/*.cc)
 file(GLOB testing_sources CONFIGURE_DEPENDS longspan/testing/*.cc)
 list(FILTER testing_sources EXCLUDE REGEX "_test\\.cc$")
 
-# What every test compiles and links with. GoogleTest's header is most of a small test's compile
-# time, so it is compiled once.
+# What every test compiles and links with. GoogleTest's headers are most of a small test's compile
+# time, so they are compiled once; a larger precompiled header takes longer to load than to read.
 add_library(longspan_test_base STATIC ${testing_sources})
 target_link_libraries(longspan_test_base
   PUBLIC longspan longspan_options OpenMP::OpenMP_CXX PkgConfig::hwy GTest::gtest GTest::gmock
@@ -24,31 +20,59 @@ target_compile_definitions(longspan_test_base PUBLIC
   LONGSPAN_SOURCE_DIR="${PROJECT_SOURCE_DIR}" LONGSPAN_BINARY_DIR="${PROJECT_BINARY_DIR}")
 target_precompile_headers(longspan_test_base PRIVATE <gtest/gtest.h>)
 
-add_executable(examples_test ${example_sources})
-set_target_properties(examples_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-target_link_libraries(examples_test PRIVATE longspan_test_base GTest::gtest_main)
-add_test(NAME examples COMMAND examples_test)
-
 add_custom_target(quick_tests)
-foreach(source ${test_sources})
-  cmake_path(GET source STEM name)
-  add_executable(${name} ${source})
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-  target_link_libraries(${name} PRIVATE longspan_test_base GTest::gtest_main)
-  target_precompile_headers(${name} REUSE_FROM longspan_test_base)
-  add_test(NAME ${name} COMMAND ${name})
-  # Several tests with several threads each share the cores: threads that spin while they wait for
-  # one take minutes where threads that sleep take milliseconds.
-  set_tests_properties(${name} PROPERTIES ENVIRONMENT OMP_WAIT_POLICY=passive TIMEOUT 600)
-  if(source MATCHES "/longspan/[^/]+/[^/]+$" AND NOT name MATCHES "${LONGSPAN_NOT_QUICK}")
-    set_tests_properties(${name} PROPERTIES LABELS quick)
-    add_dependencies(quick_tests ${name})
+
+# longspan_tests(PROGRAM SHARDS [QUICK] [CLI] SOURCES …)
+function(longspan_tests program shards)
+  cmake_parse_arguments(test "QUICK;CLI" "" "SOURCES" ${ARGN})
+  add_executable(${program} ${test_SOURCES})
+  set_target_properties(${program} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  target_link_libraries(${program} PRIVATE longspan_test_base GTest::gtest_main)
+  target_precompile_headers(${program} REUSE_FROM longspan_test_base)
+  if(test_QUICK)
+    add_dependencies(quick_tests ${program})
   endif()
-  # Tests that span folders drive the command line.
-  if(TARGET longspan_cli AND source MATCHES "/tests/")
-    add_dependencies(${name} longspan_cli)
+  if(test_CLI AND TARGET longspan_cli)
+    add_dependencies(${program} longspan_cli)
   endif()
+  math(EXPR last "${shards} - 1")
+  foreach(shard RANGE ${last})
+    set(name ${program}_${shard})
+    add_test(NAME ${name} COMMAND ${program})
+    # Several tests with several threads each share the cores: threads that spin while they wait
+    # for one take minutes where threads that sleep take milliseconds.
+    set_tests_properties(${name} PROPERTIES TIMEOUT 900 ENVIRONMENT
+      "OMP_WAIT_POLICY=passive;GTEST_TOTAL_SHARDS=${shards};GTEST_SHARD_INDEX=${shard}")
+    if(test_QUICK)
+      set_tests_properties(${name} PROPERTIES LABELS quick)
+    endif()
+  endforeach()
+endfunction()
+
+# Beside the code: paths are relative, so that no folder above the project can look like one of it.
+file(GLOB_RECURSE beside RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS longspan/*_test.cc)
+set(folders ${beside})
+list(TRANSFORM folders REPLACE "^longspan/([^/]+)/.*" "\\1")
+list(REMOVE_DUPLICATES folders)
+foreach(folder ${folders})
+  set(sources ${beside})
+  list(FILTER sources INCLUDE REGEX "^longspan/${folder}/")
+  list(LENGTH sources count)
+  math(EXPR shards "(${count} + 2) / 3")
+  longspan_tests(${folder}_test ${shards} QUICK SOURCES ${sources})
 endforeach()
+
+# What spans folders: the command line, whole training runs, golden vectors, the process's memory.
+file(GLOB cli_tests CONFIGURE_DEPENDS tests/cli/*_test.cc)
+longspan_tests(cli_test 6 CLI SOURCES ${cli_tests})
+file(GLOB run_tests CONFIGURE_DEPENDS tests/runs/*_test.cc)
+longspan_tests(runs_test 4 CLI SOURCES ${run_tests})
+longspan_tests(vectors_test 1 SOURCES tests/vectors/golden_test.cc)
+longspan_tests(memory_test 1 CLI SOURCES tests/memory/resident_memory_test.cc)
+# The worked example of the documentation, with its test.
+file(GLOB example_sources CONFIGURE_DEPENDS examples/*.cc)
+longspan_tests(examples_test 1 SOURCES ${example_sources})
 
 # What is checked about the text of the project.
 add_test(NAME layering
@@ -75,12 +99,12 @@ add_test(NAME consumer
                  -P ${PROJECT_SOURCE_DIR}/tests/consumer/run.cmake)
 
 # Golden vectors: golden_check DIR compares the build with any folder of them.
-file(GLOB golden_sources CONFIGURE_DEPENDS tests/golden_*.cc)
+file(GLOB golden_sources CONFIGURE_DEPENDS tests/vectors/golden_*.cc)
 list(FILTER golden_sources EXCLUDE REGEX "_test\\.cc$")
 add_executable(golden_check ${golden_sources})
 target_link_libraries(golden_check PRIVATE longspan longspan_options nlohmann_json::nlohmann_json)
 add_test(NAME golden COMMAND golden_check ${PROJECT_SOURCE_DIR}/tests/golden)
-add_dependencies(golden_test golden_check)
+add_dependencies(vectors_test golden_check)
 set_tests_properties(golden PROPERTIES ENVIRONMENT OMP_WAIT_POLICY=passive TIMEOUT 600)
 
 # The page of a comparison: its bundle built anew from the locked sources, and the page in a browser.

@@ -2,26 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
 #include <limits>
-#include <new>
 
 #include "longspan/attention/full.h"
+#include "longspan/testing/allocations.h"
 #include "longspan/testing/check_attention.h"
 #include "longspan/testing/for_each_target.h"
-
-namespace {
-std::atomic<long> allocations{0};
-}  // namespace
-
-void* operator new(std::size_t size) {
-  ++allocations;
-  if (void* p = std::malloc(size)) return p;  // NOLINT(cppcoreguidelines-no-malloc)
-  throw std::bad_alloc();
-}
-void operator delete(void* p) noexcept { std::free(p); }  // NOLINT(cppcoreguidelines-no-malloc)
-void operator delete(void* p, std::size_t /*size*/) noexcept { std::free(p); }  // NOLINT
 
 namespace longspan {
 namespace {
@@ -193,10 +179,10 @@ TEST(Flash, AllocatesNothing) {
                                 {}};
   const ConstHeads y(p.y.data(), 2, 2, 130, 32);
   const ConstHeads dy(p.dy.data(), 2, 2, 130, 32);
-  const long before = allocations;
+  const std::size_t before = testing::allocations();
   FlashAttention().forward(in, Heads(p.y.data(), 2, 2, 130, 32), p.saved, arena);
   FlashAttention().backward(in, y, dy, p.saved, grad, {}, arena);
-  EXPECT_EQ(allocations, before);
+  EXPECT_EQ(testing::allocations(), before);
 }
 
 }  // namespace

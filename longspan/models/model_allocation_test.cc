@@ -1,56 +1,24 @@
 // After the first step nothing allocates: global new and delete are counted.
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
-
 #include "longspan/base/parallel.h"
 #include "longspan/models/model.h"
+#include "longspan/testing/allocations.h"
 #include "longspan/testing/reference_cases.h"
-
-namespace {
-std::atomic<std::size_t> allocations = 0;
-
-void* counted(std::size_t bytes, std::size_t alignment) {
-  ++allocations;
-  void* p = alignment <= alignof(std::max_align_t)
-                ? std::malloc(bytes == 0 ? 1 : bytes)
-                : std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
-  if (p == nullptr) throw std::bad_alloc();
-  return p;
-}
-}  // namespace
-
-void* operator new(std::size_t bytes) { return counted(bytes, 1); }
-void* operator new[](std::size_t bytes) { return counted(bytes, 1); }
-void* operator new(std::size_t bytes, std::align_val_t a) {
-  return counted(bytes, static_cast<std::size_t>(a));
-}
-void* operator new[](std::size_t bytes, std::align_val_t a) {
-  return counted(bytes, static_cast<std::size_t>(a));
-}
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete[](void* p) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t) noexcept { std::free(p); }
-void operator delete[](void* p, std::size_t) noexcept { std::free(p); }
-void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
-void operator delete[](void* p, std::align_val_t) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
-void operator delete[](void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
 
 namespace longspan {
 namespace {
 
+using testing::allocations;
 using testing::BatchData;
 using testing::BatchShape;
 using testing::ModelCase;
 
 TEST(Counter, Counts) {
-  const std::size_t before = allocations;
+  const std::size_t before = allocations();
   int* volatile escapes = new int(3);  // or the compiler may leave the pair out
   delete escapes;
-  EXPECT_EQ(allocations, before + 1);
+  EXPECT_EQ(allocations(), before + 1);
 }
 
 std::size_t allocations_of_later_steps(const ModelConfig& config, const BatchShape& shape) {
@@ -63,10 +31,10 @@ std::size_t allocations_of_later_steps(const ModelConfig& config, const BatchSha
     model.backward(batch, 1.0F);
   };
   step(first.view(), 1);
-  const std::size_t before = allocations;
+  const std::size_t before = allocations();
   step(second.view(), 2);
   step(first.view(), 3);
-  return allocations - before;
+  return allocations() - before;
 }
 
 class Allocations : public ::testing::TestWithParam<ModelCase> {};
@@ -113,9 +81,9 @@ TEST(Allocations, NoneWhileDecoding) {
     const std::vector<std::int32_t> token = {3};
     const Batch one{.batch = 1, .length = 1, .tokens = token};
     model.decode(one, caches);
-    const std::size_t before = allocations;
+    const std::size_t before = allocations();
     for (int i = 1; i < 40; ++i) model.decode(one, caches);
-    EXPECT_EQ(allocations - before, 0U) << attention;
+    EXPECT_EQ(allocations() - before, 0U) << attention;
   }
 }
 

@@ -1,4 +1,4 @@
-#include "tests/golden_reformer.h"
+#include "tests/vectors/golden_reformer.h"
 
 #include <algorithm>
 #include <cstring>

@@ -44,7 +44,7 @@ void write_calibration() {
     ModelConfig config;
     config.attention = m.name;
     config.family = "encoder";
-    const Model model(config, ModelUse::kCount);
+    const Model model(config);
     const Batch shape{.batch = 1, .length = 32};
     for (const auto& operations :
          {forward_operations(model, shape), step_operations(model, shape, OptimizerConfig{})}) {
@@ -61,8 +61,13 @@ class Compare : public ::testing::Test {
   static void SetUpTestSuite() {
     static const TemporaryDirectory cache;
     setenv("XDG_CACHE_HOME", cache.path().c_str(), 1);
+    usual_threads_ = thread_count();
     set_thread_count(1);
     write_calibration();
+  }
+  static void TearDownTestSuite() {
+    unsetenv("XDG_CACHE_HOME");
+    set_thread_count(usual_threads_);
   }
 
   // A tiny model, unless `more` says otherwise.
@@ -86,6 +91,7 @@ class Compare : public ::testing::Test {
   }
 
   TemporaryDirectory scratch_;
+  inline static int usual_threads_ = 1;
 };
 
 Json point(const Json& record, const std::string& mechanism, int length) {

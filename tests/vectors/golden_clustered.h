@@ -1,7 +1,7 @@
 // Golden cases of attention by clusters of queries.
 #pragma once
 
-#include "tests/golden_case.h"
+#include "tests/vectors/golden_case.h"
 
 namespace longspan::golden {
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "longspan/base/error.h"
-#include "tests/golden_case.h"
+#include "tests/vectors/golden_case.h"
 
 namespace longspan::golden {
 

@@ -1,7 +1,7 @@
 // Running a whole model, read as a checkpoint of its library, on a golden case.
 #pragma once
 
-#include "tests/golden_case.h"
+#include "tests/vectors/golden_case.h"
 
 namespace longspan::golden {
 

@@ -4,7 +4,7 @@
 #include "longspan/base/error.h"
 #include "longspan/kernels/gemm.h"
 #include "longspan/kernels/vector.h"
-#include "tests/golden_sparse.h"
+#include "tests/vectors/golden_sparse.h"
 
 namespace longspan::golden {
 

@@ -6,8 +6,9 @@
 #include <vector>
 
 #include "longspan/attention/attention.h"
+#include "longspan/layers/branch.h"
 #include "longspan/layers/multi_head_attention.h"
-#include "tests/golden_case.h"
+#include "tests/vectors/golden_case.h"
 
 namespace longspan::golden {
 
@@ -45,5 +46,8 @@ struct LayerWeight {
 // whose output projection is not among them ends before it.
 void run_layer(const Case& golden, const MultiHeadAttentionConfig& config,
                std::span<const LayerWeight> weights, Comparison& comparison);
+
+// The memory of one step of a layer without cross-attention.
+Arena arena_of(const Branch& layer, const Pass& pass, std::size_t d_model);
 
 }  // namespace longspan::golden

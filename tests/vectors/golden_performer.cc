@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include "longspan/attention/performer.h"
-#include "tests/golden_attention.h"
-#include "tests/golden_feature.h"
+#include "tests/vectors/golden_attention.h"
+#include "tests/vectors/golden_feature.h"
 
 namespace longspan::golden {
 

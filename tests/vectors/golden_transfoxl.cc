@@ -5,7 +5,7 @@
 #include "longspan/kernels/gemm.h"
 #include "longspan/kernels/norm.h"
 #include "longspan/kernels/vector.h"
-#include "tests/golden_sparse.h"
+#include "tests/vectors/golden_sparse.h"
 
 namespace longspan::golden {
 

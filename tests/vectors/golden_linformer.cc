@@ -2,8 +2,8 @@
 
 #include "longspan/layers/multi_head_attention.h"
 #include "longspan/models/pretrained.h"
-#include "tests/golden_attention.h"
-#include "tests/golden_feature.h"
+#include "tests/vectors/golden_attention.h"
+#include "tests/vectors/golden_feature.h"
 
 namespace longspan::golden {
 
@@ -151,8 +151,7 @@ void run_linformer_layer(const Case& golden, Comparison& comparison) {
   pass.batch = shape[0];
   pass.length = shape[1];
   pass.training = true;
-  const Footprint f = layer.footprint(pass);
-  Arena arena(f.saved + std::max({f.forward_scratch, f.inference_scratch, f.backward_scratch}));
+  Arena arena = arena_of(layer, pass, width);
   std::vector<float> x = file.floats("x");
   std::vector<float> dy = file.floats("upstream");
   std::vector<float> y(x.size());

@@ -1,6 +1,6 @@
 #include "longspan/attention/bigbird.h"
-#include "tests/golden_attention.h"
-#include "tests/golden_sparse.h"
+#include "tests/vectors/golden_attention.h"
+#include "tests/vectors/golden_sparse.h"
 
 namespace longspan::golden {
 

@@ -1,4 +1,4 @@
-#include "tests/golden_case.h"
+#include "tests/vectors/golden_case.h"
 
 #include <algorithm>
 #include <array>

@@ -5,14 +5,14 @@
 
 #include "longspan/attention/registry.h"
 #include "longspan/base/error.h"
-#include "tests/golden_attention.h"
-#include "tests/golden_case.h"
-#include "tests/golden_clustered.h"
-#include "tests/golden_feature.h"
-#include "tests/golden_model.h"
-#include "tests/golden_pepita.h"
-#include "tests/golden_reformer.h"
-#include "tests/golden_sparse.h"
+#include "tests/vectors/golden_attention.h"
+#include "tests/vectors/golden_case.h"
+#include "tests/vectors/golden_clustered.h"
+#include "tests/vectors/golden_feature.h"
+#include "tests/vectors/golden_model.h"
+#include "tests/vectors/golden_pepita.h"
+#include "tests/vectors/golden_reformer.h"
+#include "tests/vectors/golden_sparse.h"
 
 namespace longspan::golden {
 

@@ -1,6 +1,6 @@
 #include "longspan/attention/linear_attention.h"
-#include "tests/golden_attention.h"
-#include "tests/golden_feature.h"
+#include "tests/vectors/golden_attention.h"
+#include "tests/vectors/golden_feature.h"
 
 namespace longspan::golden {
 

@@ -1,4 +1,4 @@
-#include "tests/golden_pepita.h"
+#include "tests/vectors/golden_pepita.h"
 
 #include <fmt/format.h>
 

@@ -150,7 +150,7 @@ TEST(CostTraining, FollowsTheModel) {
     ModelConfig config = find_preset("gpt2").config();
     config.attention = "full";
     c.change(config);
-    const Model model(config, ModelUse::kCount);
+    const Model model(config);
     const Batch shape{.batch = 1, .length = 128};
     Cost sum;
     for (const auto& [layer, its] : model.cost(shape, /*training=*/true)) sum += its;

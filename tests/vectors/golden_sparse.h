@@ -1,7 +1,7 @@
 // Golden cases of the mechanisms that run on the block-sparse kernel.
 #pragma once
 
-#include "tests/golden_case.h"
+#include "tests/vectors/golden_case.h"
 
 namespace longspan::golden {
 

@@ -1,4 +1,4 @@
-#include "tests/golden_clustered.h"
+#include "tests/vectors/golden_clustered.h"
 
 #include <algorithm>
 #include <cstring>
@@ -7,7 +7,7 @@
 #include "longspan/attention/improved_clustered.h"
 #include "longspan/base/error.h"
 #include "longspan/kernels/hash.h"
-#include "tests/golden_attention.h"
+#include "tests/vectors/golden_attention.h"
 
 namespace longspan::golden {
 

@@ -51,11 +51,11 @@ std::vector<float> checked_gradients(const ModelConfig& config, const Batch& bat
     const Meter::Use use(meter);
     rule->accumulate(batch, 7, 0.25F);
   }
-  EXPECT_EQ(model.arena().peak(), rule->memory(batch).peak);
-  EXPECT_EQ(model.arena().capacity(), rule->memory(batch).peak);
+  EXPECT_EQ(model.arena().peak(), rule->walk(batch).peak);
+  EXPECT_EQ(model.arena().capacity(), rule->walk(batch).peak);
   std::set<std::string> counted;
   for (const auto& [key, work] : meter.entries()) {
-    if (work.flops() > 0) counted.insert(key.first);
+    if (work.flops() > 0) counted.insert(key.layer);
   }
   std::set<std::string> predicted;
   for (const auto& [layer, cost] : rule->cost(batch)) {
@@ -291,7 +291,10 @@ TEST(Mempepita, TakesAThirdMoreProductsOfWeights) {
   const Model model(c);
   const Batch shape{.batch = 2, .length = 64};
   const auto products = [&](Recall recall) {
-    const CostTable table = ForwardLearning::cost(model, recall, {}, shape);
+    Meter meter;
+    const Meter::Use use(meter);
+    ForwardLearning(model, recall, {}, 1).walk(shape);
+    const CostTable table = cost_of(meter);
     return table.at("ffn").forward.maccs + table.at("ffn").update.maccs;
   };
   EXPECT_EQ(3 * products(Recall::kCompute), 4 * products(Recall::kKeep));

@@ -1,4 +1,4 @@
-#include "tests/golden_model.h"
+#include "tests/vectors/golden_model.h"
 
 #include <algorithm>
 #include <cmath>
