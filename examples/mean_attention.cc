@@ -53,7 +53,7 @@ void MeanAttention::run_forward(const AttentionInputs& in, Heads y, std::span<fl
       for (std::size_t c = 0; c < s.e; ++c) to[c] = share * sum[c];
     }
   });
-  Meter::report(forward_work(s));
+  report(forward_work(s));
 }
 
 void MeanAttention::run_backward(const AttentionInputs& in, ConstHeads /*y*/, ConstHeads dy,
@@ -78,7 +78,7 @@ void MeanAttention::run_backward(const AttentionInputs& in, ConstHeads /*y*/, Co
     }
     fill(grad.q.head(b, h), 0.0F);
   });
-  Meter::report(backward_work(s));
+  report(backward_work(s));
 }
 
 }  // namespace longspan

@@ -45,7 +45,7 @@ class RuleRun {
     const Batch shape{.batch = o.batch, .length = o.length};
     result_.name = rule;
     result_.work = total(trainer_->rule().cost(shape));
-    result_.memory = trainer_->rule().memory(shape);
+    result_.memory = trainer_->rule().walk(shape);
   }
 
   const Work& work() const { return result_.work; }

@@ -104,7 +104,7 @@ CostReport make_report(const CostOptions& o, const Workload& workload, const Mod
 }
 
 CostReport report_of(const CostOptions& o, const Workload& workload, bool for_programs) {
-  return make_report(o, workload, Model(workload.model, ModelUse::kCount), for_programs);
+  return make_report(o, workload, Model(workload.model), for_programs);
 }
 
 void run(const CostOptions& o, const Common& common) {
@@ -119,7 +119,7 @@ void run(const CostOptions& o, const Common& common) {
   if (!o.solve.what.empty()) return print_crossovers(report, common.json);
   if (o.formula || o.latex) return print_formulas(report, o.latex);
   std::optional<ConventionReport> as;
-  if (!o.as.empty()) as = report_as(o.as, workload, Model(workload.model, ModelUse::kCount));
+  if (!o.as.empty()) as = report_as(o.as, workload, Model(workload.model));
   std::optional<CostReport> other;
   if (!o.diff.empty()) {
     other = report_of(o, other_workload(o.model, o.diff), for_programs);

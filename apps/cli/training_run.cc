@@ -62,7 +62,7 @@ void TrainingRun::report_model() {
              "{}; {} parameters; weights, gradients and optimiser {}; activations {} ({})\n",
              describe_data(), model_->parameters().count(),
              format_bytes(blocks * sizeof(float) * model_->parameters().count()),
-             format_bytes(trainer_->rule().memory(shape_).peak), config_.train.rule);
+             format_bytes(trainer_->rule().walk(shape_).peak), config_.train.rule);
   if (first_step_ > 0) fmt::print(stderr, "resuming {} at step {}\n", options_.out, first_step_);
 }
 

@@ -27,7 +27,7 @@ RunShape run_shape(const Workload& w) {
 
 // What a run of this size needs is known beforehand.
 void check_fits(const Workload& w) {
-  const Model model(w.model, ModelUse::kCount);
+  const Model model(w.model);
   const std::uint64_t bytes = model.training_bytes(w.shape()) +
                               std::uint64_t{4 * sizeof(float)} * model.parameters().count();
   require(bytes <= available_memory(),

@@ -132,6 +132,24 @@ void Attention::check(const AttentionShape& shape) const {
   check_more(shape);
 }
 
+void Attention::heard(Op op, const AttentionShape& s, const Work& work) const {
+  if (Listener* listener = Listener::current()) {
+    listener->hear({.op = op,
+                    .variant = name(),
+                    .rows = s.batch * s.heads * s.m,
+                    .cols = s.e,
+                    .inner = s.n,
+                    .work = work});
+  }
+}
+
+void Attention::hand_over(Op op, const AttentionShape& s, Work AttentionCost::*work,
+                          Arena& arena) const {
+  const AttentionCost sizes = cost(s);
+  arena.take<std::byte>(op == Op::kAttention ? sizes.forward_scratch : sizes.backward_scratch);
+  heard(op, s, sizes.*work);
+}
+
 void Attention::forward(const AttentionInputs& in, Heads y, std::span<float> saved,
                         Arena& arena) const {
   check_inputs(name(), abilities(), in);
@@ -143,6 +161,7 @@ void Attention::forward(const AttentionInputs& in, Heads y, std::span<float> sav
           "[{}] notes of {} floats; need {} and a causal mask", name(), in.notes.size(),
           note_floats(s));
   const Arena::Frame frame(arena);
+  if (Dry::on()) return hand_over(Op::kAttention, s, &AttentionCost::forward, arena);
   run_forward(in, y, saved, arena);
 }
 
@@ -165,11 +184,16 @@ void Attention::backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
   require(signals.size() == sizes.signals, "[{}] leaves {} floats of signals; {} are given", name(),
           sizes.signals, signals.size());
   const Arena::Frame frame(arena);
+  if (Dry::on()) return hand_over(Op::kAttentionBackward, s, &AttentionCost::backward, arena);
   run_backward(in, y, dy, saved, grad, signals, arena);
 }
 
 void Attention::accumulate(const AttentionInputs& in, std::span<const float> saved,
                            std::span<const float> signals) const {
+  if (Dry::on()) {
+    const AttentionShape s = shape_of(in);
+    return heard(Op::kAttentionUpdate, s, cost(s).update);
+  }
   run_accumulate(in, saved, signals);
 }
 
@@ -182,6 +206,11 @@ void Attention::decode(const AttentionInputs& in, Heads y, std::span<float> stat
           "[{}] decodes with a state of {} floats; {} are given", name(), state_floats(s),
           state.size());
   const Arena::Frame frame(arena);
+  if (Dry::on()) {
+    const AttentionCost sizes = decode_cost(s);
+    arena.take<std::byte>(sizes.forward_scratch);
+    return heard(Op::kAttention, s, sizes.forward);
+  }
   run_decode(in, y, state, arena);
 }
 

@@ -15,7 +15,7 @@
 
 #include "longspan/attention/mask.h"
 #include "longspan/base/arena.h"
-#include "longspan/base/meter.h"
+#include "longspan/base/call.h"
 #include "longspan/base/parameter.h"
 #include "longspan/base/random.h"
 #include "longspan/base/view.h"
@@ -162,6 +162,9 @@ class Attention {
   void check(const AttentionShape& shape) const;
 
  private:
+  // Dry: a mechanism is one call, and its promise is its cost.
+  void heard(Op op, const AttentionShape& shape, const Work& work) const;
+  void hand_over(Op op, const AttentionShape& shape, Work AttentionCost::*work, Arena& arena) const;
   // What else the mechanism refuses, its memory for instance.
   virtual void check_more(const AttentionShape& /*shape*/) const {}
   virtual void run_forward(const AttentionInputs& in, Heads y, std::span<float> saved,

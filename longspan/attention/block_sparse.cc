@@ -233,7 +233,7 @@ void sparse_forward(const BlockPattern& pattern, const SparseInputs& in, Heads y
       run(first * ratio + task / groups, groups - 1 - task % groups, keys, worker);
     });
   });
-  Meter::report(forward_work(s, rooms.total(), in.relative.terms()));
+  report(forward_work(s, rooms.total(), in.relative.terms()));
 }
 
 }  // namespace longspan

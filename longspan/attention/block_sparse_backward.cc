@@ -350,7 +350,7 @@ void sparse_backward(const BlockPattern& pattern, const SparseInputs& in, ConstH
       backward.reduce_relative(plane, rooms.counts(worker));
     });
   }
-  Meter::report(backward_work(s, rooms.total(), in.relative.terms()));
+  report(backward_work(s, rooms.total(), in.relative.terms()));
 }
 
 }  // namespace longspan

@@ -63,7 +63,7 @@ void ClusteredAttention::attend(const AttentionInputs& in, const ClusteredQuerie
     queries.keep(saved);
     std::ranges::copy(levels, saved.begin() + static_cast<std::ptrdiff_t>(s.batch * s.heads * s.m));
   }
-  Meter::report(queries.mean_work());
+  report(queries.mean_work());
 }
 
 void ClusteredAttention::run_forward(const AttentionInputs& in, Heads y, std::span<float> saved,
@@ -72,7 +72,7 @@ void ClusteredAttention::run_forward(const AttentionInputs& in, Heads y, std::sp
   ClusteredQueries queries(config_.clustering(), shape_of(in));
   queries.book(arena);
   queries.assign(in, *planes_, arena);
-  Meter::report(queries.assign_work());
+  report(queries.assign_work());
   attend(in, queries, y, saved, arena);
 }
 
@@ -117,7 +117,7 @@ void ClusteredAttention::run_backward(const AttentionInputs& in, ConstHeads y, C
   FlashAttention().backward(few, values, dvalues, saved.subspan(queries_saved),
                             {.q = dcentroids, .k = grad.k, .v = grad.v}, {}, arena);
   queries.spread_means(dcentroids, false, grad.q);
-  Meter::report(queries.mean_work() + queries.spread_work());
+  report(queries.mean_work() + queries.spread_work());
 }
 
 }  // namespace longspan

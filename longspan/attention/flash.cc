@@ -266,7 +266,7 @@ void FlashAttention::run_forward(const AttentionInputs& in, Heads y, std::span<f
                     memory, counts[worker]);
     }
   });
-  Meter::report(forward_work(s, total(counts)));
+  report(forward_work(s, total(counts)));
 }
 
 void FlashAttention::run_backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
@@ -314,7 +314,7 @@ void FlashAttention::spread_backward(const AttentionInputs& in, ConstHeads dy,
       for (std::size_t i = piece * kRows; i < last; ++i) backward.reduce(i, counts[worker]);
     });
   }
-  Meter::report(backward_work(s, total(counts)));
+  report(backward_work(s, total(counts)));
 }
 
 AttentionCost FlashAttention::cost_with_delta(const AttentionShape& s) const {

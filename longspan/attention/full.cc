@@ -227,7 +227,7 @@ void FullAttention::run_forward(const AttentionInputs& in, Heads y, std::span<fl
     forward_rows(in, r, y, saved, rows_of(work.scores, in, r), work.queries(worker, r.count));
     work.count(worker, r.count);
   });
-  Meter::report(forward_work(s, work.total()));
+  report(forward_work(s, work.total()));
 }
 
 void FullAttention::run_backward(const AttentionInputs& in, ConstHeads /*y*/, ConstHeads dy,
@@ -257,7 +257,7 @@ void FullAttention::run_backward(const AttentionInputs& in, ConstHeads /*y*/, Co
       for (std::size_t h = h0; h < h0 + heads; ++h) run_head(b, h, worker);
     }
   });
-  Meter::report(backward_work(s, work.total()));
+  report(backward_work(s, work.total()));
 }
 
 }  // namespace longspan

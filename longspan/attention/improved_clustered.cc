@@ -353,7 +353,7 @@ void ImprovedClusteredAttention::run_forward(const AttentionInputs& in, Heads y,
   run.queries().assign(in, *planes_, arena);
   run.forward(in, y, arena);
   if (!saved.empty()) run.keep(saved);
-  Meter::report(run.queries().assign_work() + run.forward_work({}));
+  report(run.queries().assign_work() + run.forward_work({}));
 }
 
 void ImprovedClusteredAttention::forward_assigned(const AttentionInputs& in,
@@ -365,7 +365,7 @@ void ImprovedClusteredAttention::forward_assigned(const AttentionInputs& in,
   run.queries().set(assignment);
   run.forward(in, y, arena);
   if (!saved.empty()) run.keep(saved);
-  Meter::report(run.forward_work({}));
+  report(run.forward_work({}));
 }
 
 void ImprovedClusteredAttention::run_backward(const AttentionInputs& in, ConstHeads /*y*/,
@@ -375,7 +375,7 @@ void ImprovedClusteredAttention::run_backward(const AttentionInputs& in, ConstHe
   Run run(config_, shape_of(in));
   run.book(arena);
   run.backward(in, dy, saved, grad, arena);
-  Meter::report(run.backward_work({}));
+  report(run.backward_work({}));
 }
 
 }  // namespace longspan

@@ -351,7 +351,7 @@ void LinformerAttention::run_forward(const AttentionInputs& in, Heads y, std::sp
   const AttentionShape t = slot_shape(s, arena.take<std::int32_t>(s.batch));
   const Slots<float> bars(memory.data(), s, slots(s.n));
   Pass(*this, in).project(bars);
-  Meter::report(projection_work(s));
+  report(projection_work(s));
   const std::span<float> rest = saved.empty() ? saved : saved.subspan(floats);
   if (!saved.empty()) std::ranges::copy(memory, saved.begin());
   flash_.forward(slot_inputs(in, bars.k, bars.v, t), y, rest, arena);
@@ -371,7 +371,7 @@ void LinformerAttention::run_backward(const AttentionInputs& in, ConstHeads y, C
   flash_.backward(slot_inputs(in, bars.k, bars.v, t), y, dy, saved.subspan(floats),
                   {.q = grad.q, .k = dbars.k, .v = dbars.v}, {}, arena);
   Pass(*this, in).unproject(Slots<const float>(signals.data(), s, slots(s.n)), grad.k, grad.v);
-  Meter::report(projection_work(s));
+  report(projection_work(s));
 }
 
 void LinformerAttention::run_accumulate(const AttentionInputs& in, std::span<const float> /*saved*/,
@@ -383,7 +383,7 @@ void LinformerAttention::run_accumulate(const AttentionInputs& in, std::span<con
                                    e_->gradient_matrix(), f_->gradient_matrix());
   }
   Pass(*this, in).accumulate(Slots<const float>(signals.data(), s, slots(s.n)));
-  Meter::report(projection_work(s));
+  report(projection_work(s));
 }
 
 }  // namespace longspan

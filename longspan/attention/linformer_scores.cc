@@ -138,7 +138,7 @@ void scores_first_forward(const LinformerTables& tables, const AttentionInputs& 
     forward_head(head, y.head(head.b, head.h),
                  saved.empty() ? nullptr : saved.data() + plane * s.m * tables.k);
   });
-  Meter::report(forward_work(s, tables.k));
+  report(forward_work(s, tables.k));
 }
 
 void scores_first_backward(const LinformerTables& tables, const AttentionInputs& in, ConstHeads dy,
@@ -164,7 +164,7 @@ void scores_first_backward(const LinformerTables& tables, const AttentionInputs&
                     {at + table, tables.k, keys, s.n});
     }
   });
-  Meter::report(backward_work(s, tables.k));
+  report(backward_work(s, tables.k));
 }
 
 void scores_first_accumulate(const AttentionInputs& in, std::size_t k, bool per_head,
@@ -179,7 +179,7 @@ void scores_first_accumulate(const AttentionInputs& in, std::size_t k, bool per_
       for (std::size_t j = 0; j < keys; ++j) to[j] += from[j];
     }
   }
-  Meter::report(update_work(s, k));
+  report(update_work(s, k));
 }
 
 }  // namespace longspan

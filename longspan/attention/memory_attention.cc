@@ -124,7 +124,7 @@ void MemoryAttention::run_forward(const AttentionInputs& in, Heads y, std::span<
   each_row(s, [&](std::size_t b, std::size_t h, std::size_t i, std::size_t row) {
     join(y.head(b, h).row(i), remembered.head(b, h).row(i), levels[row], others[row]);
   });
-  Meter::report(join_work(s));
+  report(join_work(s));
   if (!saved.empty()) std::ranges::copy(levels, saved.begin());
 }
 
@@ -141,7 +141,7 @@ void MemoryAttention::run_backward(const AttentionInputs& in, ConstHeads y, Cons
   each_row(s, [&](std::size_t b, std::size_t h, std::size_t i, std::size_t) {
     add_row(dq.head(b, h).row(i), grad.q.head(b, h).row_data(i));
   });
-  Meter::report(add_work(s));
+  report(add_work(s));
 }
 
 void MemoryAttention::run_accumulate(const AttentionInputs& in, std::span<const float> /*saved*/,
@@ -153,7 +153,7 @@ void MemoryAttention::run_accumulate(const AttentionInputs& in, std::span<const 
   };
   add(signals.first(s.batch * each * s.d), keys_->gradient);
   add(signals.subspan(s.batch * each * s.d), values_->gradient);
-  Meter::report(flops(Kind::kAdd, s.batch * each * (s.d + s.e)));
+  report(flops(Kind::kAdd, s.batch * each * (s.d + s.e)));
 }
 
 }  // namespace longspan

@@ -269,7 +269,7 @@ void MemoryCompressedAttention::run_forward(const AttentionInputs& in, Heads y,
   const auto memory = arena.take(Bars<float>::floats(s, slots(s.n)));
   const Bars<float> bars(memory.data(), s, slots(s.n));
   Pass(*this, in).forward(bars);
-  Meter::report(convolution_work(s));
+  report(convolution_work(s));
   if (!saved.empty()) std::ranges::copy(memory, saved.begin());
   std::size_t at = memory.size();
   for (std::size_t r = 0; r < remainders(s); ++r) {
@@ -319,7 +319,7 @@ void MemoryCompressedAttention::run_backward(const AttentionInputs& in, ConstHea
     });
   }
   Pass(*this, in).backward(Bars<const float>(signals.data(), s, slots(s.n)), grad.k, grad.v);
-  Meter::report(convolution_work(s) + sum_work(s));
+  report(convolution_work(s) + sum_work(s));
 }
 
 void MemoryCompressedAttention::run_accumulate(const AttentionInputs& in,
@@ -327,7 +327,7 @@ void MemoryCompressedAttention::run_accumulate(const AttentionInputs& in,
                                                std::span<const float> signals) const {
   const AttentionShape s = shape_of(in);
   Pass(*this, in).accumulate(Bars<const float>(signals.data(), s, slots(s.n)));
-  Meter::report(convolution_work(s));
+  report(convolution_work(s));
 }
 
 }  // namespace longspan

@@ -203,7 +203,7 @@ AttentionCost ReformerAttention::rows_cost(const AttentionShape& s) const {
 void ReformerAttention::run_rows(const AttentionInputs& in, Heads y, Arena& arena) const {
   const Rows rows(*this, shape_of(in));
   rows.run(in, y, arena);
-  Meter::report(rows.work());
+  report(rows.work());
 }
 
 }  // namespace longspan

@@ -355,7 +355,7 @@ void ReformerAttention::run_forward(const AttentionInputs& in, Heads y, std::spa
   run.book(false, arena);
   run.forward(in, y);
   if (!saved.empty()) run.keep(saved);
-  Meter::report(run.forward_work(run.ran()));
+  report(run.forward_work(run.ran()));
 }
 
 void ReformerAttention::run_backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
@@ -366,7 +366,7 @@ void ReformerAttention::run_backward(const AttentionInputs& in, ConstHeads y, Co
   Run run(*this, shape_of(in));
   run.book(true, arena);
   run.backward(in, y, dy, saved, grad);
-  Meter::report(run.backward_work(run.ran()));
+  report(run.backward_work(run.ran()));
 }
 
 }  // namespace longspan

@@ -35,7 +35,7 @@ void sum_table(ConstMatrix blocks, const AttentionShape& s, Matrix to) {
       for (std::size_t c = 0; c < s.d; ++c) row[c] = plane < s.heads ? from[c] : row[c] + from[c];
     }
   }
-  Meter::report(sum_table_work(to.rows, s));
+  report(sum_table_work(to.rows, s));
 }
 
 Work sum_table_work(std::size_t rows, const AttentionShape& s) {

@@ -152,7 +152,7 @@ TransformerXlAttention::Operands TransformerXlAttention::prepare(const Attention
   const Heads qv = Heads::from_columns(arena.matrix(rows, w), s.batch, s.heads);
   add_bias(in.q, u_->value, qu);
   add_bias(in.q, v_->value, qv);
-  Meter::flops(Kind::kAdd, 2 * rows * w, 16 * rows * w);
+  report(flops(Kind::kAdd, 2 * rows * w, 16 * rows * w));
   x.in.q = qu;
   x.in.relative.q = qv;
   if (s.history_length == 0) return x;
@@ -279,7 +279,7 @@ void TransformerXlAttention::run_backward(const AttentionInputs& in, ConstHeads 
       }
     }
   }
-  Meter::flops(Kind::kAdd, 3 * s.batch * s.m * w, 8 * s.batch * s.m * w);
+  report(flops(Kind::kAdd, 3 * s.batch * s.m * w, 8 * s.batch * s.m * w));
   if (h == 0) return;
   const Matrix past(dkr.data + dkr.size(), s.batch * h, 2 * w);
   for (std::size_t plane = 0; plane < s.batch * s.heads; ++plane) {

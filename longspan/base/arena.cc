@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 #include <new>
 
+#include "longspan/base/dry.h"
 #include "longspan/base/error.h"
 #include "longspan/base/large_pages.h"
 
@@ -24,13 +26,27 @@ Arena::Arena(std::size_t bytes) : capacity_(bytes) {
 
 void Arena::Free::operator()(std::byte* p) const { std::free(p); }
 
+Arena Arena::dry() {
+  Arena arena;
+  arena.dry_ = true;
+  arena.capacity_ = std::numeric_limits<std::size_t>::max() / 8;
+  return arena;
+}
+
 void* Arena::take_bytes(std::size_t bytes) {
   require(bytes <= capacity_ - used_,
-          "[arena] {} bytes are booked and {} in use; {} more do not fit: the footprint is wrong",
+          "[arena] {} bytes are booked and {} in use; {} more do not fit: the booking is wrong",
           capacity_, used_, bytes);
-  void* p = block_.get() + used_;
+  void* p = dry_ ? Dry::memory<std::byte>(bytes, used_).data() : block_.get() + used_;
   used_ += bytes;
-  peak_ = std::max(peak_, used_);
+  if (used_ > peak_) {
+    peak_ = used_;
+    peak_at_ = Place::now();
+  }
+  if (bytes > largest_) {
+    largest_ = bytes;
+    largest_at_ = Place::now();
+  }
   return p;
 }
 

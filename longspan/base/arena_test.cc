@@ -40,7 +40,7 @@ TEST(Arena, SaysWhenTheBookingWasTooSmall) {
     FAIL() << "took more than there is";
   } catch (const Error& e) {
     EXPECT_STREQ(e.what(),
-                 "[arena] 192 bytes are booked and 64 in use; 192 more do not fit: the footprint "
+                 "[arena] 192 bytes are booked and 64 in use; 192 more do not fit: the booking "
                  "is wrong");
   }
   EXPECT_EQ(arena.used(), 64U) << "a refusal takes nothing";
@@ -79,41 +79,62 @@ TEST(Arena, FramesGiveBackWhatWasTakenInside) {
   EXPECT_EQ(arena.used(), 0U);
 }
 
-TEST(ArenaPlan, FollowsTheArena) {
+TEST(Arena, DryTakesAsMuch) {
   Arena arena(4096);
-  ArenaPlan plan;
-  arena.take(20);
-  plan.take(Arena::bytes_for(20));
-  {
-    const Arena::Frame frame(arena);
-    const ArenaPlan::Frame planned(plan);
-    arena.take(100);
-    plan.take(Arena::bytes_for(100));
+  Arena dry = Arena::dry();
+  for (Arena* a : {&arena, &dry}) {
+    a->take(20);
     {
-      const Arena::Frame inner(arena);
-      arena.take(7);
+      const Arena::Frame frame(*a);
+      a->take(100);
+      const Arena::Frame inner(*a);
+      a->take<double>(7);
     }
-    plan.touch(Arena::bytes_for(7));
+    a->take(3);
   }
-  arena.take(3);
-  plan.take(Arena::bytes_for(3));
-  EXPECT_EQ(plan.used(), arena.used());
-  EXPECT_EQ(plan.peak(), arena.peak());
+  EXPECT_EQ(dry.used(), arena.used());
+  EXPECT_EQ(dry.peak(), arena.peak());
+  EXPECT_EQ(dry.largest(), arena.largest());
 }
 
-TEST(ArenaPlan, SaysWhenItsPeakIs) {
-  ArenaPlan plan;
-  plan.at({.phase = "forward", .layer = "a"});
-  plan.take(100);
-  plan.at({.phase = "forward", .layer = "b", .block = 1});
-  plan.touch(60);
-  plan.at({.phase = "backward", .layer = "b", .block = 1});
-  plan.touch(60);
-  plan.touch(59);
-  EXPECT_EQ(plan.peak(), 160U);
-  EXPECT_EQ(plan.peak_at(), (ArenaPlan::Moment{"forward", "b", 1}));
-  EXPECT_EQ(plan.largest(), 100U);
-  EXPECT_EQ(plan.largest_at(), (ArenaPlan::Moment{"forward", "a", {}}));
+TEST(Arena, DryHasAddressesAtRealDistances) {
+  Arena dry = Arena::dry();
+  const auto a = dry.take(3);
+  const auto b = dry.take(std::size_t{1} << 50U);
+  const auto c = dry.take(1);
+  EXPECT_NE(a.data(), nullptr);
+  EXPECT_EQ(b.data() - a.data(), 16);
+  EXPECT_EQ(c.data() - b.data(), std::ptrdiff_t{1} << 50U);
+}
+
+TEST(ArenaDeathTest, NobodyCanReadDryMemory) {
+  Arena dry = Arena::dry();
+  const volatile float* p = dry.take(1).data();
+  EXPECT_DEATH(static_cast<void>(*p), "");
+}
+
+TEST(Arena, SaysWhereItsPeakIs) {
+  Arena arena = Arena::dry();
+  const auto touch = [&](std::size_t floats) {
+    const Arena::Frame frame(arena);
+    arena.take(floats);
+  };
+  {
+    const Place::Scope place("a", Phase::kForward);
+    arena.take(160);
+  }
+  const Place::Block block(1);
+  {
+    const Place::Scope place("b", Phase::kForward);
+    touch(96);
+  }
+  const Place::Scope place("b", Phase::kBackward);
+  touch(96);
+  touch(80);
+  EXPECT_EQ(arena.peak(), 1024U);
+  EXPECT_EQ(arena.peak_at().text(), "forward of block 2: b");
+  EXPECT_EQ(arena.largest(), 640U);
+  EXPECT_EQ(arena.largest_at().text(), "forward: a");
 }
 
 }  // namespace

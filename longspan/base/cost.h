@@ -1,7 +1,13 @@
 // What a layer does in one step: forward, the signal to its input, the signal to its parameters.
 #pragma once
 
-#include "longspan/base/meter.h"
+#include <cassert>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "longspan/base/place.h"
+#include "longspan/base/work.h"
 
 namespace longspan {
 
@@ -17,22 +23,14 @@ struct Cost {
     return *this;
   }
   friend Cost operator+(Cost a, const Cost& b) { return a += b; }
+  // The optimiser is no layer's.
+  Work& of(Phase phase) {
+    assert(phase != Phase::kOptimizer);
+    return phase == Phase::kForward ? forward : phase == Phase::kBackward ? backward : update;
+  }
 };
 
-// Whether two counts agree in MACCs and in every kind of FLOP. Bytes are measured, not predicted.
-inline bool same_arithmetic(const Work& a, const Work& b) {
-  return a.maccs == b.maccs && a.other == b.other;
-}
-
-inline Work maccs(std::uint64_t count) {
-  Work work;
-  work.maccs = count;
-  return work;
-}
-inline Work flops(Kind kind, std::uint64_t count) {
-  Work work;
-  work[kind] = count;
-  return work;
-}
+// By the meter's names of layers.
+using CostTable = std::map<std::string, Cost, std::less<>>;
 
 }  // namespace longspan

@@ -1,8 +1,6 @@
 #include "longspan/base/meter.h"
 
-#include <algorithm>
 #include <chrono>
-#include <numeric>
 
 namespace longspan {
 
@@ -14,98 +12,47 @@ double now() {
 
 }  // namespace
 
-thread_local Meter* Meter::current_ = nullptr;
-
-std::string_view name_of(Phase phase) {
-  constexpr std::array<std::string_view, kPhases> kNames = {"forward", "backward", "update",
-                                                            "optimizer"};
-  return kNames[static_cast<std::size_t>(phase)];
-}
-
-std::string_view name_of(Kind kind) {
-  constexpr std::array<std::string_view, kKinds> kNames = {
-      "matmul", "softmax", "norm",      "activation", "add",  "dropout",
-      "gather", "rotary",  "optimizer", "feature",    "hash", "sort"};
-  return kNames[static_cast<std::size_t>(kind)];
-}
-
-std::uint64_t Work::other_flops() const {
-  return std::accumulate(other.begin(), other.end(), std::uint64_t{0});
-}
-std::uint64_t Work::total_bytes() const {
-  return std::accumulate(bytes.begin(), bytes.end(), std::uint64_t{0});
-}
-
-Work& Work::operator+=(const Work& more) {
-  maccs += more.maccs;
-  for (std::size_t i = 0; i < kKinds; ++i) {
-    other[i] += more.other[i];
-    bytes[i] += more.bytes[i];
-  }
-  return *this;
-}
-
-Work operator*(std::uint64_t count, Work work) {
-  work.maccs *= count;
-  for (auto& f : work.other) f *= count;
-  for (auto& b : work.bytes) b *= count;
-  return work;
-}
-
-Meter::Use::Use(Meter& meter) : previous_(std::exchange(current_, &meter)) {
-  if (meter.target_ == nullptr) meter.target_ = &meter.entries_[{"", Phase::kForward}];
-}
-Meter::Use::~Use() { current_ = previous_; }
-
-Meter::Scope::Scope(std::string_view layer, Phase phase) : meter_(current_) {
-  if (meter_ == nullptr) return;
-  previous_ = std::exchange(meter_->target_, &meter_->entries_[{std::string(layer), phase}]);
-}
-Meter::Scope::~Scope() {
-  if (meter_ != nullptr) meter_->target_ = previous_;
-}
-
 Work Meter::at(std::string_view layer, Phase phase) const {
-  const auto it = entries_.find({std::string(layer), phase});
-  return it == entries_.end() ? Work{} : it->second;
+  Work sum;
+  for (const auto& [key, work] : entries_) {
+    if (key.layer == layer && key.phase == phase) sum += work;
+  }
+  return sum;
 }
 
 Work Meter::total(Phase phase) const {
   Work sum;
   for (const auto& [key, work] : entries_) {
-    if (key.second == phase) sum += work;
+    if (key.phase == phase) sum += work;
   }
   return sum;
 }
 
 void Meter::clear() {
   entries_.clear();
-  target_ = &entries_[{"", Phase::kForward}];
+  target_ = nullptr;
 }
 
-void Meter::matmul(std::uint64_t m, std::uint64_t n, std::uint64_t k, std::uint64_t times) {
-  if (!on()) return;
-  Work work;
-  work.maccs = times * m * n * k;
-  work.bytes[static_cast<std::size_t>(Kind::kMatmul)] = times * 4 * (m * k + k * n + m * n);
-  report(work);
-}
-
-void Meter::flops(Kind kind, std::uint64_t flops, std::uint64_t bytes) {
-  if (!on()) return;
-  Work work;
-  work.other[static_cast<std::size_t>(kind)] = flops;
-  work.bytes[static_cast<std::size_t>(kind)] = bytes;
-  report(work);
-}
-
-void Meter::report(const Work& work) {
-  if (!on()) return;
-  *current_->target_ += work;
-  if (!current_->timed_) return;
+void Meter::hear(const Call& call) {
+  const Place& place = Place::now();
+  if (target_ == nullptr || place.layer != place_.layer || place.phase != place_.phase ||
+      place.part != place_.part) {
+    target_ = &entries_[{std::string(place.part), std::string(place.layer), place.phase}];
+    place_ = place;
+  }
+  *target_ += call.work;
+  if (!timed_) return;
   const double time = now();
-  current_->laps_.push_back({work, time - current_->lap_start_});
-  current_->lap_start_ = time;
+  laps_.push_back({call.work, time - lap_start_});
+  lap_start_ = time;
+}
+
+CostTable cost_of(const Meter& meter) {
+  CostTable table;
+  for (const auto& [key, work] : meter.entries()) {
+    if (key.phase != Phase::kOptimizer && work.flops() > 0) table[key.layer].of(key.phase) += work;
+  }
+  return table;
 }
 
 void Meter::time_laps() {

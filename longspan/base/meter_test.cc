@@ -5,17 +5,15 @@
 #include <chrono>
 #include <thread>
 
-#include "longspan/base/cost.h"
-
 namespace longspan {
 namespace {
 
 TEST(Meter, OffCountsNothing) {
-  EXPECT_FALSE(Meter::on());
-  Meter::matmul(2, 3, 4);
-  Meter::flops(Kind::kAdd, 5, 6);
-  const Meter::Scope scope("layer", Phase::kForward);
-  Meter::matmul(2, 3, 4);
+  EXPECT_EQ(Listener::current(), nullptr);
+  report(product_call({}, 2, 3, 4).work);
+  report(flops(Kind::kAdd, 5, 6));
+  const Place::Scope scope("layer", Phase::kForward);
+  report(product_call({}, 2, 3, 4).work);
   Meter meter;
   EXPECT_TRUE(meter.entries().empty());
   EXPECT_EQ(meter.at("layer", Phase::kForward), Work{});
@@ -24,20 +22,20 @@ TEST(Meter, OffCountsNothing) {
 TEST(Meter, FilesByLayerAndPhase) {
   Meter meter;
   const Meter::Use use(meter);
-  EXPECT_TRUE(Meter::on());
-  Meter::flops(Kind::kAdd, 1, 8);  // outside every scope
+  EXPECT_EQ(Listener::current(), &meter);
+  report(flops(Kind::kAdd, 1, 8));  // outside every scope
   {
-    const Meter::Scope outer("outer", Phase::kForward);
-    Meter::matmul(2, 3, 4, 5);
+    const Place::Scope outer("outer", Phase::kForward);
+    report(5 * product_call({}, 2, 3, 4).work);
     {
-      const Meter::Scope inner("inner", Phase::kBackward);
-      Meter::flops(Kind::kSoftmax, 7, 16);
+      const Place::Scope inner("inner", Phase::kBackward);
+      report(flops(Kind::kSoftmax, 7, 16));
     }
-    Meter::flops(Kind::kSoftmax, 11, 16);  // the outer scope is current again
+    report(flops(Kind::kSoftmax, 11, 16));  // the outer scope is current again
   }
   {
-    const Meter::Scope again("outer", Phase::kForward);
-    Meter::flops(Kind::kSoftmax, 100, 0);
+    const Place::Scope again("outer", Phase::kForward);
+    report(flops(Kind::kSoftmax, 100, 0));
   }
   const Work outer = meter.at("outer", Phase::kForward);
   EXPECT_EQ(outer.maccs, 120U);
@@ -58,15 +56,15 @@ TEST(Meter, UsesNest) {
   Meter second;
   {
     const Meter::Use use(first);
-    const Meter::Scope scope("layer", Phase::kForward);
+    const Place::Scope scope("layer", Phase::kForward);
     {
       const Meter::Use inner(second);
-      const Meter::Scope own("other", Phase::kForward);
-      Meter::matmul(1, 1, 1);
+      const Place::Scope own("other", Phase::kForward);
+      report(product_call({}, 1, 1, 1).work);
     }
-    Meter::matmul(1, 1, 2);
+    report(product_call({}, 1, 1, 2).work);
   }
-  EXPECT_FALSE(Meter::on());
+  EXPECT_EQ(Listener::current(), nullptr);
   EXPECT_EQ(first.at("layer", Phase::kForward).maccs, 2U);
   EXPECT_EQ(second.at("other", Phase::kForward).maccs, 1U);
   EXPECT_EQ(second.total(Phase::kForward).maccs, 1U);
@@ -76,13 +74,73 @@ TEST(Meter, ClearForgets) {
   Meter meter;
   const Meter::Use use(meter);
   {
-    const Meter::Scope scope("layer", Phase::kUpdate);
-    Meter::matmul(1, 2, 3);
+    const Place::Scope scope("layer", Phase::kUpdate);
+    report(product_call({}, 1, 2, 3).work);
   }
   meter.clear();
   EXPECT_EQ(meter.at("layer", Phase::kUpdate), Work{});
-  Meter::matmul(1, 2, 3);
+  report(product_call({}, 1, 2, 3).work);
   EXPECT_EQ(meter.at("", Phase::kForward).maccs, 6U);
+}
+
+TEST(Meter, FilesByPartOfTheModel) {
+  Meter meter;
+  const Meter::Use use(meter);
+  for (const char* part : {"encoder", "decoder", "encoder"}) {
+    const Place::Part where(part);
+    const Place::Scope scope("layer", Phase::kForward);
+    report(maccs(3));
+  }
+  EXPECT_EQ(meter.entries().at({"encoder", "layer", Phase::kForward}).maccs, 6U);
+  EXPECT_EQ(meter.entries().at({"decoder", "layer", Phase::kForward}).maccs, 3U);
+  EXPECT_EQ(meter.at("layer", Phase::kForward).maccs, 9U);
+}
+
+TEST(Place, IsRestored) {
+  {
+    const Place::Part part("decoder");
+    const Place::Block block(11);
+    const Place::Scope scope("mha", Phase::kBackward);
+    EXPECT_EQ(Place::now().text(), "backward of block 12: mha");
+    {
+      const Place::Pass pass("standard pass");
+      const Place::Scope inner("ffn", Phase::kForward);
+      EXPECT_EQ(Place::now().text(), "standard pass of block 12: ffn");
+    }
+    EXPECT_EQ(Place::now().layer, "mha");
+  }
+  EXPECT_EQ(Place::now(), Place{});
+}
+
+TEST(Call, DryIsHeardAndNotDone) {
+  Meter meter;
+  bool done = false;
+  const auto kernel = [&] {
+    const Called called([] { return Call{.work = maccs(5)}; });
+    if (called.dry()) return;
+    done = true;
+  };
+  {
+    const Meter::Use use(meter);
+    const Dry dry;
+    kernel();
+  }
+  EXPECT_FALSE(done);
+  EXPECT_EQ(meter.total(Phase::kForward).maccs, 5U);
+  kernel();
+  EXPECT_TRUE(done);
+  EXPECT_EQ(meter.total(Phase::kForward).maccs, 5U) << "nobody listens";
+}
+
+TEST(Call, MutedKernelsAreNotHeard) {
+  Meter meter;
+  const Meter::Use use(meter);
+  {
+    const Listener::Mute mute;
+    report(maccs(5));
+  }
+  report(maccs(7));
+  EXPECT_EQ(meter.total(Phase::kForward).maccs, 7U);
 }
 
 TEST(Work, AddsAndScales) {
@@ -112,13 +170,13 @@ TEST(Meter, NamesAreDistinct) {
 TEST(Meter, LapsHoldWhatWasDoneAndNoMoreThanTheTimeThatPassed) {
   Meter meter;
   const Meter::Use use(meter);
-  Meter::flops(Kind::kAdd, 1, 4);
+  report(flops(Kind::kAdd, 1, 4));
   EXPECT_TRUE(meter.laps().empty());
   const auto begin = std::chrono::steady_clock::now();
   meter.time_laps();
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  Meter::matmul(2, 3, 5);
-  Meter::flops(Kind::kSoftmax, 7, 8);
+  report(product_call({}, 2, 3, 5).work);
+  report(flops(Kind::kSoftmax, 7, 8));
   const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
   ASSERT_EQ(meter.laps().size(), 2);
   EXPECT_EQ(meter.laps()[0].work.maccs, 30);

@@ -16,6 +16,8 @@ Parameter& Parameters::declare(std::string name, std::size_t rows, std::size_t c
   p.rows = rows;
   p.cols = cols;
   p.initializer = initializer;
+  p.value = Dry::memory<float>(p.size(), sizeof(float) * total());
+  p.gradient = p.value;
   count_ += rows * cols;
   matrix_count_ += rows * cols;
   return p;
@@ -38,6 +40,7 @@ Parameter& Parameters::declare_constant(std::string name, std::size_t rows, std:
 
 void Parameters::make_constant(Parameter& p) {
   p.constant = true;
+  p.gradient = {};
   count_ -= p.size();
   if (!p.is_vector) matrix_count_ -= p.size();
   constant_count_ += p.size();
@@ -66,6 +69,7 @@ void Parameters::allocate() {
                     "model",
                     2 * sizeof(float) * count_, count_));
   }
+  allocated_ = true;
   std::size_t matrix = 0;
   std::size_t vector = matrix_count_;
   std::size_t constant = 0;

@@ -1,7 +1,8 @@
 // Parameters: declared by the layers, laid out by the model in two flat blocks, values and
 // gradients.
 //
-// Declaring takes no memory, so a model of any size can be built to be counted.
+// Declaring takes no memory, so a model of any size can be built and run dry: until allocate() the
+// values and gradients have addresses that nobody can read.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "longspan/base/dry.h"
 #include "longspan/base/large_pages.h"
 #include "longspan/base/random.h"
 #include "longspan/base/view.h"
@@ -36,8 +38,8 @@ struct Parameter {
   bool constant = false;  // not trained: it has no gradient; saved with the others
   Initializer initializer;
   std::function<void(Matrix)> fill;  // instead of the initializer
-  std::span<float> value;            // empty until Parameters::allocate
-  std::span<float> gradient;         // likewise
+  std::span<float> value;
+  std::span<float> gradient;  // empty if constant
 
   std::size_t size() const { return rows * cols; }
   std::vector<std::size_t> shape() const {
@@ -70,12 +72,12 @@ class Parameters {
   // Two flat blocks: matrices first, then vectors, so that weight decay is one range. Constants
   // have a block of their own.
   void allocate();
-  bool allocated() const { return !values_.empty(); }
+  bool allocated() const { return allocated_; }
   // Each parameter draws from the stream that its name gives; constants fill themselves.
   void initialize(RandomKey seed);
 
-  std::span<float> values() { return values_; }
-  std::span<float> gradients() { return gradients_; }
+  std::span<float> values() { return allocated_ ? values_ : Dry::memory<float>(count_); }
+  std::span<float> gradients() { return allocated_ ? gradients_ : Dry::memory<float>(count_); }
   std::size_t matrix_count() const { return matrix_count_; }
 
  private:
@@ -85,6 +87,7 @@ class Parameters {
   std::size_t count_ = 0;
   std::size_t matrix_count_ = 0;
   std::size_t constant_count_ = 0;
+  bool allocated_ = false;
   FloatBlock values_;
   FloatBlock gradients_;
   std::vector<float> constants_;

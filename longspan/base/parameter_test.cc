@@ -19,7 +19,8 @@ TEST(Parameters, MatricesComeFirst) {
   EXPECT_EQ(parameters.count(), 3U + 10 + 4 + 6);
   EXPECT_EQ(parameters.matrix_count(), 16U) << "a matrix of one row is a matrix";
   EXPECT_FALSE(parameters.allocated());
-  EXPECT_TRUE(weight.value.empty());
+  EXPECT_EQ(weight.value.size(), 10U) << "an address that nobody can read";
+  EXPECT_NE(weight.value.data(), bias.value.data());
   parameters.allocate();
   EXPECT_TRUE(parameters.allocated());
   const float* values = parameters.values().data();

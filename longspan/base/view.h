@@ -98,12 +98,14 @@ struct HeadsView {
   MatrixView<T> head(std::size_t b, std::size_t h) const {
     return {data + b * batch_stride + h * head_stride, n, d, row_stride};
   }
-  // The first `count` positions.
-  HeadsView first(std::size_t count) const {
+  // `count` positions from `begin` on.
+  HeadsView slice(std::size_t begin, std::size_t count) const {
     HeadsView v = *this;
+    v.data += begin * row_stride;
     v.n = count;
     return v;
   }
+  HeadsView first(std::size_t count) const { return slice(0, count); }
 };
 
 using Heads = HeadsView<float>;

@@ -10,16 +10,16 @@ bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-struct Place {
+struct Filed {
   StackNames stack;
   std::string_view layer;
 };
 
 // "decoder.3.feed_forward.in.weight" → the FFN of the decoder.
-Place place_of(const Workload& w, std::string_view parameter) {
+Filed place_of(const Workload& w, std::string_view parameter) {
   if (parameter.starts_with("head.output")) return {{}, "softmax"};
   if (parameter.starts_with("head.")) return {{}, "head"};
-  Place place{stack_names(w, parameter.starts_with("decoder")), "final_norm"};
+  Filed place{stack_names(w, parameter.starts_with("decoder")), "final_norm"};
   if (contains(parameter, "embedding.")) place.layer = "embedding";
   if (contains(parameter, "_norm.")) place.layer = "add_norm";
   if (contains(parameter, ".feed_forward.")) place.layer = "ffn";
@@ -38,7 +38,7 @@ ParameterCounts count_parameters(const Workload& w, const Model& model) {
       out.drawn += size;
       continue;
     }
-    const Place place = place_of(w, p.name);
+    const Filed place = place_of(w, p.name);
     if (place.layer == "softmax" && !w.output_layer) continue;
     out.total += size;
     if (!p.constant) {

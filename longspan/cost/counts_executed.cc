@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "longspan/base/meter.h"
 #include "longspan/cost/counts.h"
 #include "longspan/cost/layer_names.h"
 #include "longspan/models/forward_learning.h"
@@ -42,14 +43,19 @@ ViewCounts executed_counts(const Workload& workload, const Model& model, const R
   add_part(cost.encoder, encoder_names(workload), out);
   add_part(cost.decoder, decoder_names(workload), out);
   add_part(cost.head, {}, out);
-  const CostTable pepita =
-      ForwardLearning::cost(model, Recall::kKeep, feedback_of(terms), workload.shape());
-  const auto projection = pepita.find(kProjectionMeter);
-  if (projection != pepita.end()) out.error_projection = value_of(projection->second.forward);
-  // Without an output layer there is no error to send back, and differences alone are left.
-  out.rule_overhead =
-      value_of(workload.output_layer ? pepita.at(std::string(kOverheadMeter)).update
-                                     : ForwardLearning::contrast_work(model, workload.shape()));
+  Meter meter;
+  {
+    const Meter::Use use(meter);
+    ForwardLearning(model, Recall::kKeep, feedback_of(terms), 1).walk(workload.shape());
+  }
+  out.error_projection = value_of(meter.at(kProjectionMeter, Phase::kForward));
+  Work overhead;
+  for (const auto& [key, work] : meter.entries()) {
+    // Without an output layer there is no error to send back, and differences alone are left.
+    const bool counts = workload.output_layer || key.part != kErrorPart;
+    if (key.layer == kOverheadMeter && counts) overhead += work;
+  }
+  out.rule_overhead = value_of(overhead);
   for (const LearningRule rule : kLearningRules) {
     out.rules.push_back(compose_rule(out, rule, terms.last_layer));
   }

@@ -64,7 +64,7 @@ TEST_P(Family, CountsAreTheFormulasInThePapersArchitecture) {
   for (RandomKey key = 0; key < 6; ++key) {
     const Workload w = papers(GetParam(), key);
     check(w);
-    const Model model(w.model, ModelUse::kCount);
+    const Model model(w.model);
     const auto batch = static_cast<Integer>(w.batch);
     for (const LastLayer last :
          {LastLayer::kDifference, LastLayer::kModulatedError, LastLayer::kStandardError}) {
@@ -107,7 +107,7 @@ INSTANTIATE_TEST_SUITE_P(Families, Family,
 bool can_be_built(const Workload& w) {
   try {
     check(w);
-    const Model model(w.model, ModelUse::kCount);
+    const Model model(w.model);
     return true;
   } catch (const Error&) {
     return false;
@@ -127,7 +127,7 @@ TEST(Executed, SumsAreThoseOfTheModel) {
       w.length = w.has_both() ? c.shape.source_length : c.shape.length;
       w.target_length = w.has_both() ? c.shape.length : 0;
       if (!can_be_built(w)) continue;
-      const Model model(w.model, ModelUse::kCount);
+      const Model model(w.model);
       const ViewCounts counts = executed_counts(w, model);
       Cost sum;
       for (const auto& [layer, cost] : model.cost(w.shape(), true)) sum += cost;
@@ -161,7 +161,7 @@ TEST(Parameters, OfPublishedEncoders) {
                                     {"bert-large", 335141888},
                                     {"distilbert", 66362880}}) {
     const Workload w = preset_workload(name, 128);
-    EXPECT_EQ(count_parameters(w, Model(w.model, ModelUse::kCount)).total, count) << name;
+    EXPECT_EQ(count_parameters(w, Model(w.model)).total, count) << name;
   }
 }
 
@@ -169,14 +169,14 @@ TEST(Executed, PublishedProducts) {
   for (const auto& [name, maccs] :
        {std::pair<const char*, Integer>{"bert-base", 11174215680}, {"llama-7b", 850000871424}}) {
     const Workload w = preset_workload(name, 128);
-    const ViewCounts counts = executed_counts(w, Model(w.model, ModelUse::kCount));
+    const ViewCounts counts = executed_counts(w, Model(w.model));
     EXPECT_EQ(counts.once(kF, false).maccs, maccs) << name;
   }
 }
 
 TEST(Memory, CacheOfLlama2) {
   const Workload w = preset_workload("llama-2-7b", 4096);
-  const Model model(w.model, ModelUse::kCount);
+  const Model model(w.model);
   const ParameterCounts parameters = count_parameters(w, model);
   const auto cache = [&](std::string_view type) {
     return *memory_use(w, model, parameters, element_type(type), optimizer_cost("adam")).cache;
@@ -195,7 +195,7 @@ TEST(Classifier, EndsInItsClasses) {
   const LayerCounts printed = paper_counts(w, CostView::kPrinted).layers.back();
   EXPECT_EQ(printed.name, "softmax");
   EXPECT_EQ(printed.forward, (CountValue{product, 2 * product + 5 * rows * 7}));
-  const Model model(w.model, ModelUse::kCount);
+  const Model model(w.model);
   EXPECT_EQ(executed_counts(w, model).layers.back().forward, printed.forward);
   w.output_layer = false;
   EXPECT_EQ(paper_counts(w, CostView::kPrinted).layers.back().name, "ffn");
@@ -239,7 +239,7 @@ TEST(Conventions, LinesSumToBothSides) {
       for (const char* attention : {"full", "flash"}) {
         Workload w = preset_workload(preset.name, 64);
         w.model.attention = attention;
-        const Model model(w.model, ModelUse::kCount);
+        const Model model(w.model);
         const ConventionReport report = report_as(tool.name, w, model);
         const ViewCounts counts = executed_counts(w, model);
         const CountValue expected =
@@ -258,7 +258,7 @@ TEST(Conventions, LinesSumToBothSides) {
 
 TEST(Conventions, ParametersTimesTokens) {
   const Workload w = preset_workload("gpt3-175b", 2048);
-  const Model model(w.model, ModelUse::kCount);
+  const Model model(w.model);
   const Integer sixth = Integer{174604259328} * 2048;
   EXPECT_EQ(report_as("6nd", w, model).reported(), 6 * sixth);
   EXPECT_EQ(report_as("palm", w, model).reported(),
@@ -276,7 +276,7 @@ TEST(Conventions, PriceElements) {
   w.model.vocab = 7;
   w.batch = 1;
   w.length = 3;
-  const Model model(w.model, ModelUse::kCount);
+  const Model model(w.model);
   const Integer weights = 3 * (4 * 4 * 4 + 2 * 4 * 5);
   const Integer attention = 2 * 3 * 3 * 4;
   const Integer output = 3 * 4 * 7;

@@ -19,18 +19,6 @@ constexpr std::array<Optimizing, 4> kOptimizers = {
      {"adam", {OptimizerKind::kAdam, false, 2}},
      {"adamw", {OptimizerKind::kAdam, true, 2}}}};
 
-std::string text_of(const ArenaPlan::Moment& at) {
-  if (!at.block) return fmt::format("{}: {}", at.phase, at.layer);
-  return fmt::format("{} of block {}: {}", at.phase, *at.block + 1, at.layer);
-}
-
-StepMemory step_memory(const Model& model, const Batch& shape, LearningRule rule,
-                       const Feedback& feedback) {
-  if (rule == LearningRule::kBackprop) return model.training_memory(shape);
-  const Recall recall = rule == LearningRule::kPepita ? Recall::kKeep : Recall::kCompute;
-  return ForwardLearning::memory(model, recall, feedback, shape);
-}
-
 }  // namespace
 
 ElementType element_type(std::string_view name) {
@@ -63,12 +51,15 @@ MemoryUse memory_use(const Workload& workload, const Model& model,
   const auto scaled = [&](std::size_t bytes) {
     return static_cast<Integer>(bytes) * element.bytes / static_cast<Integer>(sizeof(float));
   };
-  const StepMemory step = step_memory(model, workload.shape(), rule, feedback_of(terms));
+  StepMemory step;
   MemoryUse use;
-  if (rule != LearningRule::kBackprop) {
-    use.feedback =
-        static_cast<Integer>(ForwardLearning::projection_floats(model, feedback_of(terms))) *
-        element.bytes;
+  if (rule == LearningRule::kBackprop) {
+    step = model.walk_training(workload.shape());
+  } else {
+    const Recall recall = rule == LearningRule::kPepita ? Recall::kKeep : Recall::kCompute;
+    const ForwardLearning passes(model, recall, feedback_of(terms), 1);
+    step = passes.walk(workload.shape());
+    use.feedback = static_cast<Integer>(passes.projection_floats()) * element.bytes;
   }
   use.parameters = (parameters.total + parameters.drawn) * element.bytes;
   use.gradients = parameters.trained * element.bytes;
@@ -76,9 +67,9 @@ MemoryUse memory_use(const Workload& workload, const Model& model,
   use.activations = scaled(step.kept);
   use.peak = scaled(step.peak);
   use.workspace = use.peak - use.activations;
-  use.peak_at = text_of(step.peak_at);
+  use.peak_at = step.peak_at.text();
   use.largest = scaled(step.largest);
-  use.largest_at = text_of(step.largest_at);
+  use.largest_at = step.largest_at.text();
   use.inference = scaled(model.inference_bytes(workload.shape()));
   if (workload.model.family == "decoder") {
     use.cache = scaled(model.cache_bytes(workload.batch, workload.length));

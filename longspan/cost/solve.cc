@@ -42,7 +42,7 @@ CountValue model_work(const Workload& w, const Model& model, bool training) {
 }
 
 Need need_of(const Workload& w, const SolveTerms& terms, bool counts_work) {
-  const Model model(w.model, ModelUse::kCount);
+  const Model model(w.model);
   const MemoryUse use =
       memory_use(w, model, count_parameters(w, model), terms.element, terms.optimizer,
                  terms.inference ? LearningRule::kBackprop : terms.rule, terms.rule_terms);

@@ -29,21 +29,21 @@ SolveTerms adam() { return {.element = element_type("fp32"), .optimizer = optimi
 
 // Weights, gradients, two averages and the arena, asked of the model directly.
 Integer training_bytes(const Workload& w) {
-  const Model model(w.model, ModelUse::kCount);
+  const Model model(w.model);
   const auto trained = static_cast<Integer>(model.parameters().count());
   const auto total = static_cast<Integer>(model.parameters().total());
   return 4 * total + 12 * trained + static_cast<Integer>(model.training_bytes(w.shape()));
 }
 
 Integer inference_bytes(const Workload& w) {
-  const Model model(w.model, ModelUse::kCount);
+  const Model model(w.model);
   return 4 * static_cast<Integer>(model.parameters().total()) +
          static_cast<Integer>(model.inference_bytes(w.shape()));
 }
 
 Integer training_flops(const Workload& w) {
   Integer sum = 0;
-  for (const auto& [layer, cost] : Model(w.model, ModelUse::kCount).cost(w.shape(), true)) {
+  for (const auto& [layer, cost] : Model(w.model).cost(w.shape(), true)) {
     sum += static_cast<Integer>(cost.forward.flops() + cost.backward.flops() + cost.update.flops());
   }
   return sum;

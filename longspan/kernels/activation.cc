@@ -12,9 +12,9 @@
 #include <cassert>
 #include <vector>
 
+#include "longspan/base/call.h"
 #include "longspan/base/config.h"
 #include "longspan/base/error.h"
-#include "longspan/base/meter.h"
 #include "longspan/kernels/activation-inl.h"
 #include "longspan/kernels/loops-inl.h"
 #include "longspan/kernels/pieces.h"
@@ -110,39 +110,55 @@ void activation_serial(Activation f, const float* z, float* h, std::size_t n) {
 
 void activation_forward(Activation f, ConstMatrix z, Matrix h) {
   require_same(z, h);
+  const Called called([&] {
+    return row_call(Op::kActivation, name_of(f), h.rows, h.cols, Kind::kActivation,
+                    flops_of(f).forward, 8);
+  });
+  if (called.dry()) return;
   detail::in_runs(h.rows, h.cols, z.contiguous() && h.contiguous(),
                   [&](std::size_t r, std::size_t c, std::size_t n) {
                     activation_serial(f, z.row_data(r) + c, h.row_data(r) + c, n);
                   });
-  Meter::flops(Kind::kActivation, flops_of(f).forward * h.size(), 8 * h.size());
 }
 
 void activation_backward(Activation f, ConstMatrix z, ConstMatrix dh, Matrix dz) {
   require_same(z, dh);
   require_same(z, dz);
+  const Called called([&] {
+    return row_call(Op::kActivationBackward, name_of(f), z.rows, z.cols, Kind::kActivation,
+                    flops_of(f).backward, 12);
+  });
+  if (called.dry()) return;
   detail::in_runs(z.rows, z.cols, z.contiguous() && dh.contiguous() && dz.contiguous(),
                   [&](std::size_t r, std::size_t c, std::size_t n) {
                     HWY_DYNAMIC_DISPATCH(backward_run)
                     (f, z.row_data(r) + c, dh.row_data(r) + c, dz.row_data(r) + c, n);
                   });
-  Meter::flops(Kind::kActivation, flops_of(f).backward * z.size(), 12 * z.size());
 }
 
 void gated_forward(Activation f, ConstMatrix g, ConstMatrix u, Matrix h) {
   require_same(g, u);
   require_same(g, h);
+  const Called called([&] {
+    return row_call(Op::kGated, name_of(f), h.rows, h.cols, Kind::kActivation,
+                    flops_of(f).forward + 1, 12);
+  });
+  if (called.dry()) return;
   detail::in_runs(h.rows, h.cols, g.contiguous() && u.contiguous() && h.contiguous(),
                   [&](std::size_t r, std::size_t c, std::size_t n) {
                     HWY_DYNAMIC_DISPATCH(gated_forward_run)
                     (f, g.row_data(r) + c, u.row_data(r) + c, h.row_data(r) + c, n);
                   });
-  Meter::flops(Kind::kActivation, (flops_of(f).forward + 1) * h.size(), 12 * h.size());
 }
 
 void gated_backward(Activation f, ConstMatrix g, ConstMatrix u, ConstMatrix dh, Matrix dg,
                     Matrix du) {
   for (const ConstMatrix m : {u, dh, ConstMatrix(dg), ConstMatrix(du)}) require_same(g, m);
-  const ActivationFlops flops = flops_of(f);
+  const Called called([&] {
+    return row_call(Op::kGatedBackward, name_of(f), g.rows, g.cols, Kind::kActivation,
+                    flops_of(f).forward + flops_of(f).backward + 2, 20);
+  });
+  if (called.dry()) return;
   const bool flat =
       g.contiguous() && u.contiguous() && dh.contiguous() && dg.contiguous() && du.contiguous();
   detail::in_runs(g.rows, g.cols, flat, [&](std::size_t r, std::size_t c, std::size_t n) {
@@ -150,7 +166,6 @@ void gated_backward(Activation f, ConstMatrix g, ConstMatrix u, ConstMatrix dh, 
     (f, g.row_data(r) + c, u.row_data(r) + c, dh.row_data(r) + c, dg.row_data(r) + c,
      du.row_data(r) + c, n);
   });
-  Meter::flops(Kind::kActivation, (flops.forward + flops.backward + 2) * g.size(), 20 * g.size());
 }
 
 }  // namespace longspan

@@ -283,7 +283,7 @@ FeatureCost feature_cost(const FeatureMap& map, const FeatureShape& shape) {
 void feature_forward(const FeatureMap& map, const FeatureTensors& in, Heads y,
                      std::span<float> saved, Arena& arena) {
   const FeaturePlan plan(map, in.shape());
-  Meter::report(Forward(plan, in, y, saved, arena).run());
+  report(Forward(plan, in, y, saved, arena).run());
 }
 
 std::size_t feature_decode_floats(const FeatureMap& map, const FeatureShape& shape) {
@@ -302,7 +302,7 @@ FeatureCost feature_decode_cost(const FeatureMap& map, const FeatureShape& shape
 void feature_decode(const FeatureMap& map, const FeatureTensors& in, Heads y,
                     std::span<float> state, Arena& arena) {
   const FeaturePlan plan = FeaturePlan::decoding(map, in.shape());
-  Meter::report(Forward(plan, in, y, {}, arena, state).decode());
+  report(Forward(plan, in, y, {}, arena, state).decode());
 }
 
 }  // namespace longspan

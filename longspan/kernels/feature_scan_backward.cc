@@ -306,7 +306,7 @@ class Backward {
 void feature_backward(const FeatureMap& map, const FeatureTensors& in, ConstHeads y, ConstHeads dy,
                       std::span<const float> saved, Heads dq, Heads dk, Heads dv, Arena& arena) {
   const FeaturePlan plan(map, in.shape());
-  Meter::report(Backward(plan, in, dy, saved, {dq, dk, dv}, arena).run(y));
+  report(Backward(plan, in, dy, saved, {dq, dk, dv}, arena).run(y));
 }
 
 }  // namespace longspan

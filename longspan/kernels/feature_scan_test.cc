@@ -116,12 +116,12 @@ struct Problem {
     Meter meter;
     const Meter::Use use(meter);
     {
-      const Meter::Scope scope("x", Phase::kForward);
+      const Place::Scope scope("x", Phase::kForward);
       Arena arena(cost.forward_scratch);
       feature_forward(map, tensors(), {y.data(), s.batch, s.heads, s.m, s.e}, saved, arena);
       forward_peak = arena.peak();
     }
-    const Meter::Scope scope("x", Phase::kBackward);
+    const Place::Scope scope("x", Phase::kBackward);
     Arena arena(cost.backward_scratch);
     feature_backward(map, tensors(), {y.data(), s.batch, s.heads, s.m, s.e},
                      {dy.data(), s.batch, s.heads, s.m, s.e}, saved,
@@ -324,7 +324,7 @@ TEST(FeatureScan, DecodingIsThePrefill) {
       in.v = from(in.v);
       Meter meter;
       const Meter::Use use(meter);
-      const Meter::Scope scope("x", Phase::kForward);
+      const Place::Scope scope("x", Phase::kForward);
       feature_decode(map, in, {y.data(), s.batch, s.heads, count, s.e}, state, arena);
       EXPECT_TRUE(meter.at("x", Phase::kForward) == cost.forward);
       EXPECT_EQ(arena.peak(), cost.forward_scratch);

@@ -7,8 +7,8 @@
 #include <array>
 #include <cassert>
 
+#include "longspan/base/call.h"
 #include "longspan/base/error.h"
-#include "longspan/base/meter.h"
 #include "longspan/kernels/gemm_run.h"
 #include "longspan/kernels/pieces.h"
 #include "longspan/kernels/vector.h"
@@ -111,12 +111,18 @@ void gemm(ConstMatrix a, ConstMatrix b, Matrix c, GemmOptions options) {
           options.transpose_a ? " (transposed)" : "", b.rows, b.cols,
           options.transpose_b ? " (transposed)" : "", c.rows, c.cols);
   const detail::GemmShape s = shape_of(a, b, options);
+  const Called called([&] {
+    const std::string_view variant = options.transpose_a   ? "update"
+                                     : options.transpose_b ? "forward"
+                                                           : "backward";
+    return product_call(variant, s.m, s.n, s.k);
+  });
+  if (called.dry()) return;
   if (halving_pays(s, options)) {
     run_halves(a, b, c, options);
   } else {
     detail::run_gemm(a, b, c, options, kNothing);
   }
-  Meter::matmul(s.m, s.n, s.k);
 }
 
 }  // namespace longspan

@@ -8,8 +8,8 @@
 
 #include <hwy/highway.h>
 
+#include "longspan/base/call.h"
 #include "longspan/base/error.h"
-#include "longspan/base/meter.h"
 #include "longspan/kernels/activation-inl.h"
 #include "longspan/kernels/gemm.h"
 #include "longspan/kernels/gemm_run.h"
@@ -65,34 +65,26 @@ void require_fit(ConstMatrix x, ConstMatrix w, ConstMatrix y) {
           w.rows, w.cols, y.rows, y.cols);
 }
 
-// A report of all that one pass over the tiles does.
-void meter_linear(ConstMatrix x, ConstMatrix w, const float* bias, std::uint64_t activation = 0) {
-  if (!Meter::on()) return;
-  const std::uint64_t outputs = std::uint64_t{x.rows} * w.rows;
-  Work work;
-  work.maccs = outputs * x.cols;
-  std::uint64_t& bytes = work.bytes[static_cast<std::size_t>(Kind::kMatmul)];
-  bytes = 4 * (x.size() + w.size() + outputs);
+// All that one pass over the tiles does.
+Call linear_call(ConstMatrix x, ConstMatrix w, const float* bias) {
+  Call call = product_call("forward", x.rows, w.rows, x.cols);
   // The bias is added to a tile in cache: it is the only operand that travels.
   if (bias != nullptr) {
-    work[Kind::kMatmul] = outputs;
-    bytes += 4 * w.rows;
+    call.work[Kind::kMatmul] = std::uint64_t{x.rows} * w.rows;
+    call.work.bytes_of(Kind::kMatmul) += 4 * w.rows;
   }
-  if (activation > 0) {
-    work[Kind::kActivation] = activation * outputs;
-    work.bytes[static_cast<std::size_t>(Kind::kActivation)] = 4 * outputs;
-  }
-  Meter::report(work);
+  return call;
 }
 
 }  // namespace
 
 void linear_forward(ConstMatrix x, ConstMatrix w, const float* bias, Matrix y) {
   require_fit(x, w, y);
+  const Called called([&] { return linear_call(x, w, bias); });
+  if (called.dry()) return;
   detail::run_gemm(x, w, y, {.transpose_b = true}, [&](Matrix tile, std::size_t, std::size_t col) {
     if (bias != nullptr) HWY_DYNAMIC_DISPATCH(add_bias)(bias + col, tile);
   });
-  meter_linear(x, w, bias);
 }
 
 void linear_activation_forward(ConstMatrix x, ConstMatrix w, const float* bias, Activation f,
@@ -100,12 +92,18 @@ void linear_activation_forward(ConstMatrix x, ConstMatrix w, const float* bias, 
   require_fit(x, w, h);
   const Matrix product = z.data == nullptr ? h : z;
   require_fit(x, w, product);
+  const Called called([&] {
+    Call call = linear_call(x, w, bias);
+    call.fused = name_of(f);
+    call.work += flops(Kind::kActivation, flops_of(f).forward * h.size(), 4 * h.size());
+    return call;
+  });
+  if (called.dry()) return;
   detail::run_gemm(
       x, w, product, {.transpose_b = true}, [&](Matrix tile, std::size_t row, std::size_t col) {
         const Matrix out = h.slice_rows(row, tile.rows).slice_cols(col, tile.cols);
         HWY_DYNAMIC_DISPATCH(activate)(f, bias == nullptr ? nullptr : bias + col, tile, out);
       });
-  meter_linear(x, w, bias, flops_of(f).forward);
 }
 
 }  // namespace longspan

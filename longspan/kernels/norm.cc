@@ -11,8 +11,8 @@
 #include <cassert>
 #include <cmath>
 
+#include "longspan/base/call.h"
 #include "longspan/base/error.h"
-#include "longspan/base/meter.h"
 #include "longspan/kernels/loops-inl.h"
 #include "longspan/kernels/pieces.h"
 #include "longspan/kernels/vector.h"
@@ -106,6 +106,8 @@ void require_same(const char* who, ConstMatrix a, ConstMatrix b) {
 
 }  // namespace
 
+std::string_view name_of(NormKind kind) { return kind == NormKind::kLayer ? "layer" : "rms"; }
+
 // Forward: mean (d + 1), centre d, squares and their mean 2d + 1, ε, root, reciprocal 3, ·r d, γ d,
 // β d. Backward: g d, mean(g) d + 1, g⊙x̂ and its mean 2d + 1, two differences and a product 3d, ·r
 // d. Accumulate: product and sum 2d, sum d. kRms has neither mean, nor centring, nor β.
@@ -123,6 +125,16 @@ void norm_forward(NormKind kind, float epsilon, ConstMatrix x, const float* gamm
   require(inverse.empty() || inverse.size() == x.rows, "[norm] {} inverses; need none or {}",
           inverse.size(), x.rows);
   assert(gamma != nullptr && centre == (beta != nullptr));
+  const Called called([&] {
+    return Call{.op = keep ? Op::kNormSaved : Op::kNorm,
+                .variant = name_of(kind),
+                .rows = x.rows,
+                .cols = x.cols,
+                .work = flops(
+                    Kind::kNorm, norm_flops(kind, x.rows, x.cols).forward,
+                    4 * ((keep ? 3 : 2) * x.size() + inverse.size() + (centre ? 2 : 1) * x.cols))};
+  });
+  if (called.dry()) return;
   // Rows without columns have nothing to do.
   detail::in_pieces(x.cols == 0 ? 0 : x.rows, detail::rows_per_piece(x.cols),
                     [&](std::size_t begin, std::size_t end) {
@@ -133,8 +145,6 @@ void norm_forward(NormKind kind, float epsilon, ConstMatrix x, const float* gamm
                          inverse.empty() ? nullptr : &inverse[i], x.cols);
                       }
                     });
-  Meter::flops(Kind::kNorm, norm_flops(kind, x.rows, x.cols).forward,
-               4 * ((keep ? 3 : 2) * x.size() + inverse.size() + (centre ? 2 : 1) * x.cols));
 }
 
 void norm_backward(NormKind kind, ConstMatrix normalized, std::span<const float> inverse,
@@ -142,6 +152,17 @@ void norm_backward(NormKind kind, ConstMatrix normalized, std::span<const float>
   require_same("dy", normalized, dy);
   require_same("dx", normalized, dx);
   require(inverse.size() == dy.rows, "[norm] {} inverses; need {}", inverse.size(), dy.rows);
+  const Called called([&] {
+    Work work = flops(Kind::kNorm, norm_flops(kind, dy.rows, dy.cols).backward,
+                      4 * (3 * dy.size() + dy.rows + dy.cols));
+    if (accumulate) work += flops(Kind::kAdd, dy.size(), 4 * dy.size());
+    return Call{.op = Op::kNormBackward,
+                .variant = name_of(kind),
+                .rows = dy.rows,
+                .cols = dy.cols,
+                .work = work};
+  });
+  if (called.dry()) return;
   detail::in_pieces(dy.cols == 0 ? 0 : dy.rows, detail::rows_per_piece(dy.cols),
                     [&](std::size_t begin, std::size_t end) {
                       for (std::size_t i = begin; i < end; ++i) {
@@ -150,9 +171,6 @@ void norm_backward(NormKind kind, ConstMatrix normalized, std::span<const float>
                          kind == NormKind::kLayer, accumulate, dx.row_data(i), dy.cols);
                       }
                     });
-  Meter::flops(Kind::kNorm, norm_flops(kind, dy.rows, dy.cols).backward,
-               4 * (3 * dy.size() + dy.rows + dy.cols));
-  if (accumulate) Meter::flops(Kind::kAdd, dy.size(), 4 * dy.size());
 }
 
 void norm_accumulate(NormKind kind, ConstMatrix normalized, ConstMatrix dy, float* dgamma,
@@ -160,6 +178,15 @@ void norm_accumulate(NormKind kind, ConstMatrix normalized, ConstMatrix dy, floa
   const bool layer = kind == NormKind::kLayer;
   require_same("dy", normalized, dy);
   assert(dgamma != nullptr && layer == (dbeta != nullptr));
+  const Called called([&] {
+    return Call{.op = Op::kNormUpdate,
+                .variant = name_of(kind),
+                .rows = dy.rows,
+                .cols = dy.cols,
+                .work = flops(Kind::kNorm, norm_flops(kind, dy.rows, dy.cols).accumulate,
+                              4 * (2 * dy.size() + 2 * (layer ? 2 : 1) * dy.cols))};
+  });
+  if (called.dry()) return;
   const std::size_t d = dy.cols;
   detail::in_row_sums(
       dy.rows, d, 2 * d,
@@ -172,8 +199,6 @@ void norm_accumulate(NormKind kind, ConstMatrix normalized, ConstMatrix dy, floa
         add_row({partial, d}, dgamma);
         if (layer) add_row({partial + d, d}, dbeta);
       });
-  Meter::flops(Kind::kNorm, norm_flops(kind, dy.rows, dy.cols).accumulate,
-               4 * (2 * dy.size() + 2 * (layer ? 2 : 1) * dy.cols));
 }
 
 }  // namespace longspan

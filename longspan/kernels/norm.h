@@ -14,12 +14,14 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "longspan/base/view.h"
 
 namespace longspan {
 
 enum class NormKind : std::uint8_t { kLayer, kRms };
+std::string_view name_of(NormKind kind);  // "layer", "rms"
 
 struct NormFlops {
   std::uint64_t forward;

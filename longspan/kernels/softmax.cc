@@ -14,8 +14,8 @@
 #include <cmath>
 #include <limits>
 
+#include "longspan/base/call.h"
 #include "longspan/base/error.h"
-#include "longspan/base/meter.h"
 #include "longspan/kernels/loops-inl.h"
 #include "longspan/kernels/math-inl.h"
 #include "longspan/kernels/pieces.h"
@@ -151,16 +151,30 @@ CrossEntropy total_loss(const Rows& in) {
   return sum;
 }
 
+void require_fit(ConstMatrix x, const Targets& targets) {
+  require(targets.ids.size() == x.rows, "[cross entropy] {} targets; need one per row, {}",
+          targets.ids.size(), x.rows);
+}
+
+// Reads, and with 2 `passes` also writes, every score.
+Call loss_call(Op op, ConstMatrix x, std::size_t passes) {
+  Call call = row_call(op, {}, x.rows, x.cols, Kind::kSoftmax, 5, 4 * passes);
+  call.work.bytes_of(Kind::kSoftmax) += 4 * x.rows;
+  return call;
+}
+
 }  // namespace
 
 void softmax_serial(Matrix x) { HWY_DYNAMIC_DISPATCH(softmax_rows)(x); }
 
 void softmax_forward(Matrix x) {
+  const Called called(
+      [&] { return row_call(Op::kSoftmax, {}, x.rows, x.cols, Kind::kSoftmax, 5, 8); });
+  if (called.dry()) return;
   detail::in_pieces(x.rows, detail::rows_per_piece(x.cols),
                     [&](std::size_t begin, std::size_t end) {
                       softmax_serial(x.slice_rows(begin, end - begin));
                     });
-  Meter::flops(Kind::kSoftmax, 5 * x.size(), 8 * x.size());
 }
 
 void softmax_backward_serial(ConstMatrix p, ConstMatrix dp, Matrix ds) {
@@ -172,32 +186,32 @@ std::size_t count_targets(std::span<const std::int32_t> targets) {
   return targets.size() - static_cast<std::size_t>(std::ranges::count(targets, kIgnoredTarget));
 }
 
-CrossEntropy cross_entropy(ConstMatrix x, std::span<const std::int32_t> targets) {
-  require(targets.size() == x.rows, "[cross entropy] {} targets; need one per row, {}",
-          targets.size(), x.rows);
-  const CrossEntropy loss = total_loss({x.data, nullptr, x.cols, x.stride, targets, 1.0F});
-  Meter::flops(Kind::kSoftmax, 5 * x.size(), 4 * (x.size() + x.rows));
-  return loss;
+CrossEntropy cross_entropy(ConstMatrix x, const Targets& targets) {
+  require_fit(x, targets);
+  const Called called([&] { return loss_call(Op::kLoss, x, 1); });
+  if (called.dry()) return {};
+  return total_loss({x.data, nullptr, x.cols, x.stride, targets.ids, 1.0F});
 }
 
-CrossEntropy cross_entropy_forward(Matrix x, std::span<const std::int32_t> targets, float scale) {
-  require(targets.size() == x.rows, "[cross entropy] {} targets; need one per row, {}",
-          targets.size(), x.rows);
-  const CrossEntropy loss = total_loss({x.data, x.data, x.cols, x.stride, targets, scale});
-  Meter::flops(Kind::kSoftmax, 5 * x.size(), 4 * (2 * x.size() + x.rows));
-  return loss;
+CrossEntropy cross_entropy_forward(Matrix x, const Targets& targets, float scale) {
+  require_fit(x, targets);
+  const Called called([&] { return loss_call(Op::kLossForward, x, 2); });
+  if (called.dry()) return {};
+  return total_loss({x.data, x.data, x.cols, x.stride, targets.ids, scale});
 }
 
-void cross_entropy_backward(Matrix x, std::span<const std::int32_t> targets, float scale) {
-  require(targets.size() == x.rows, "[cross entropy] {} targets; need one per row, {}",
-          targets.size(), x.rows);
-  std::size_t counted = 0;
+void cross_entropy_backward(Matrix x, const Targets& targets, float scale) {
+  require_fit(x, targets);
+  const Called called([&] {
+    return Call{.op = Op::kLossBackward,
+                .rows = x.rows,
+                .cols = 1,
+                .work = flops(Kind::kSoftmax, targets.counted, 4 * (2 * targets.counted + x.rows))};
+  });
+  if (called.dry()) return;
   for (std::size_t r = 0; r < x.rows; ++r) {
-    if (targets[r] == kIgnoredTarget) continue;
-    x.row_data(r)[targets[r]] -= scale;
-    ++counted;
+    if (targets.ids[r] != kIgnoredTarget) x.row_data(r)[targets.ids[r]] -= scale;
   }
-  Meter::flops(Kind::kSoftmax, counted, 4 * (2 * counted + x.rows));
 }
 
 }  // namespace longspan

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "longspan/base/view.h"
 
@@ -29,11 +30,25 @@ struct CrossEntropy {
 // The number of targets that are not ignored.
 std::size_t count_targets(std::span<const std::int32_t> targets);
 
+// One target per row. How many of them count is known beforehand: a dry step has no others.
+struct Targets {
+  std::span<const std::int32_t> ids;
+  std::size_t counted = 0;
+
+  Targets() = default;
+  Targets(std::span<const std::int32_t> ids_, std::size_t counted_)
+      : ids(ids_), counted(counted_) {}
+  Targets(std::span<const std::int32_t> ids_)  // NOLINT(google-explicit-constructor)
+      : Targets(ids_, count_targets(ids_)) {}
+  Targets(const std::vector<std::int32_t>& ids_)  // NOLINT(google-explicit-constructor)
+      : Targets(std::span(ids_)) {}
+};
+
 // Loss only; x is kept. Metered 5 per element.
-CrossEntropy cross_entropy(ConstMatrix x, std::span<const std::int32_t> targets);
+CrossEntropy cross_entropy(ConstMatrix x, const Targets& targets);
 // In place: x becomes scale·softmax(x) (rows that are ignored: zeros). Metered 5 per element.
-CrossEntropy cross_entropy_forward(Matrix x, std::span<const std::int32_t> targets, float scale);
+CrossEntropy cross_entropy_forward(Matrix x, const Targets& targets, float scale);
 // The gradient of scale·loss: x[i, target_i] −= scale. Metered 1 per counted row.
-void cross_entropy_backward(Matrix x, std::span<const std::int32_t> targets, float scale);
+void cross_entropy_backward(Matrix x, const Targets& targets, float scale);
 
 }  // namespace longspan

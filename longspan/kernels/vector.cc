@@ -15,8 +15,8 @@
 #include <cstring>
 #include <limits>
 
+#include "longspan/base/call.h"
 #include "longspan/base/error.h"
-#include "longspan/base/meter.h"
 #include "longspan/kernels/loops-inl.h"
 #include "longspan/kernels/pieces.h"
 
@@ -112,6 +112,8 @@ void require_same(const char* who, ConstMatrix a, ConstMatrix b) {
 }  // namespace
 
 void fill(Matrix y, float value) {
+  const Called called([&] { return move_call(y.rows, y.cols); });
+  if (called.dry()) return;
   detail::in_runs(y.rows, y.cols, y.contiguous(), [&](std::size_t r, std::size_t c, std::size_t n) {
     std::fill_n(y.row_data(r) + c, n, value);
   });
@@ -119,6 +121,8 @@ void fill(Matrix y, float value) {
 
 void copy(ConstMatrix x, Matrix y) {
   require_same("copy", x, y);
+  const Called called([&] { return move_call(y.rows, y.cols); });
+  if (called.dry()) return;
   if (x.data == y.data && x.stride == y.stride) return;
   detail::in_runs(y.rows, y.cols, x.contiguous() && y.contiguous(),
                   [&](std::size_t r, std::size_t c, std::size_t n) {
@@ -129,54 +133,67 @@ void copy(ConstMatrix x, Matrix y) {
 void add(ConstMatrix a, ConstMatrix b, Matrix y) {
   require_same("add", a, b);
   require_same("add", a, y);
+  const Called called([&] { return row_call(Op::kAdd, {}, y.rows, y.cols, Kind::kAdd, 1, 12); });
+  if (called.dry()) return;
   detail::in_runs(y.rows, y.cols, a.contiguous() && b.contiguous() && y.contiguous(),
                   [&](std::size_t r, std::size_t c, std::size_t n) {
                     HWY_DYNAMIC_DISPATCH(add_run)
                     (a.row_data(r) + c, b.row_data(r) + c, y.row_data(r) + c, n);
                   });
-  Meter::flops(Kind::kAdd, y.size(), 12 * y.size());
 }
 
 void subtract(ConstMatrix a, ConstMatrix b, Matrix y) {
   require_same("subtract", a, b);
   require_same("subtract", a, y);
+  const Called called([&] { return row_call(Op::kAdd, {}, y.rows, y.cols, Kind::kAdd, 1, 12); });
+  if (called.dry()) return;
   detail::in_runs(y.rows, y.cols, a.contiguous() && b.contiguous() && y.contiguous(),
                   [&](std::size_t r, std::size_t c, std::size_t n) {
                     HWY_DYNAMIC_DISPATCH(subtract_run)
                     (a.row_data(r) + c, b.row_data(r) + c, y.row_data(r) + c, n);
                   });
-  Meter::flops(Kind::kAdd, y.size(), 12 * y.size());
 }
 
 void difference(float alpha, ConstMatrix a, ConstMatrix b, Matrix y) {
   require_same("difference", a, b);
   require_same("difference", a, y);
+  const Called called([&] { return row_call(Op::kAdd, {}, y.rows, y.cols, Kind::kAdd, 1, 12); });
+  if (called.dry()) return;
   detail::in_runs(y.rows, y.cols, a.contiguous() && b.contiguous() && y.contiguous(),
                   [&](std::size_t r, std::size_t c, std::size_t n) {
                     HWY_DYNAMIC_DISPATCH(difference_run)
                     (alpha, a.row_data(r) + c, b.row_data(r) + c, y.row_data(r) + c, n);
                   });
-  Meter::flops(Kind::kAdd, y.size(), 12 * y.size());
 }
 
 void axpy(float alpha, ConstMatrix x, Matrix y) {
   require_same("axpy", x, y);
+  const Called called([&] {
+    return row_call(Op::kAdd, {}, y.rows, y.cols, Kind::kAdd, alpha == 1.0F ? 1 : 2, 12);
+  });
+  if (called.dry()) return;
   detail::in_runs(y.rows, y.cols, x.contiguous() && y.contiguous(),
                   [&](std::size_t r, std::size_t c, std::size_t n) {
                     HWY_DYNAMIC_DISPATCH(axpy_run)
                     (alpha, x.row_data(r) + c, y.row_data(r) + c, n);
                   });
-  Meter::flops(Kind::kAdd, (alpha == 1.0F ? 1 : 2) * y.size(), 12 * y.size());
 }
 
 void scale(float alpha, Matrix y) {
+  const Called called([&] { return row_call(Op::kAdd, {}, y.rows, y.cols, Kind::kAdd, 1, 8); });
+  if (called.dry()) return;
   detail::in_runs(y.rows, y.cols, y.contiguous(), [&](std::size_t r, std::size_t c, std::size_t n) {
     HWY_DYNAMIC_DISPATCH(scale_run)(alpha, y.row_data(r) + c, n);
   });
-  Meter::flops(Kind::kAdd, y.size(), 8 * y.size());
 }
 
 void add_column_sums(ConstMatrix x, float* sum) {
+  const Called called([&] {
+    Call call = row_call(Op::kColumnSums, {}, x.rows, x.cols, Kind::kAdd, 1, 4);
+    call.work.bytes_of(Kind::kAdd) += 8 * x.cols;
+    return call;
+  });
+  if (called.dry()) return;
   detail::in_row_sums(
       x.rows, x.cols, x.cols,
       [&](std::size_t begin, std::size_t end, float* partial) {
@@ -185,10 +202,12 @@ void add_column_sums(ConstMatrix x, float* sum) {
       [&](const float* partial) {
         add_row({partial, x.cols}, sum);
       });
-  Meter::flops(Kind::kAdd, x.size(), 4 * (x.size() + 2 * x.cols));
 }
 
 double sum_of_squares(std::span<const float> x) {
+  const Called called(
+      [&] { return row_call(Op::kSquares, {}, 1, x.size(), Kind::kOptimizer, 2, 4); });
+  if (called.dry()) return 0.0;
   constexpr std::size_t kPieces = 256;  // at most, so that their sums fit on the stack
   const std::size_t grain = std::max(detail::kPieceElements, (x.size() + kPieces - 1) / kPieces);
   std::array<double, kPieces> part{};
@@ -197,7 +216,6 @@ double sum_of_squares(std::span<const float> x) {
   });
   double sum = 0.0;
   for (const double p : part) sum += p;
-  Meter::flops(Kind::kOptimizer, 2 * x.size(), 4 * x.size());
   return sum;
 }
 

@@ -6,8 +6,8 @@
 
 #include <hwy/highway.h>
 
+#include "longspan/base/call.h"
 #include "longspan/base/error.h"
-#include "longspan/base/meter.h"
 #include "longspan/kernels/loops-inl.h"
 #include "longspan/kernels/philox-inl.h"
 #include "longspan/kernels/pieces.h"
@@ -54,11 +54,13 @@ void dropout(const Dropout& drop, ConstMatrix x, Matrix y) {
   require(drop.rate >= 0.0F && drop.rate < 1.0F, "[dropout] rate is {}; need 0 <= rate < 1",
           drop.rate);
   if (!drop.active()) return copy(x, y);
+  const Called called(
+      [&] { return row_call(Op::kDropout, {}, x.rows, x.cols, Kind::kDropout, 1, 8); });
+  if (called.dry()) return;
   detail::in_pieces(x.rows, detail::rows_per_piece(x.cols),
                     [&](std::size_t begin, std::size_t end) {
                       HWY_DYNAMIC_DISPATCH(dropout_rows)(drop, x, y, begin, end);
                     });
-  Meter::flops(Kind::kDropout, x.size(), 8 * x.size());
 }
 
 }  // namespace longspan

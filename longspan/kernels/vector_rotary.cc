@@ -8,8 +8,8 @@
 
 #include <cmath>
 
+#include "longspan/base/call.h"
 #include "longspan/base/error.h"
-#include "longspan/base/meter.h"
 #include "longspan/kernels/loops-inl.h"
 #include "longspan/kernels/pieces.h"
 #include "longspan/kernels/vector.h"
@@ -93,6 +93,12 @@ void rotate(const Rotary& rotary, ConstMatrix cosines, ConstMatrix sines, std::s
           "[rotary] positions up to {}; tables hold {} and {}", first + x.n, cosines.rows,
           sines.rows);
   const std::size_t rows = x.batch * x.n * x.heads;
+  const Called called([&] {
+    Call call = row_call(Op::kRotary, {}, rows, x.d, Kind::kRotary, 3, 8);
+    call.work.bytes_of(Kind::kRotary) += 4 * x.n * x.d;
+    return call;
+  });
+  if (called.dry()) return;
   const float sign = inverse ? -1.0F : 1.0F;
   // Heads innermost: they lie side by side when they are columns of one matrix.
   detail::in_pieces(rows, detail::rows_per_piece(x.d), [&](std::size_t begin, std::size_t end) {
@@ -109,7 +115,6 @@ void rotate(const Rotary& rotary, ConstMatrix cosines, ConstMatrix sines, std::s
       }
     }
   });
-  Meter::flops(Kind::kRotary, 3 * rows * x.d, 8 * rows * x.d + 4 * x.n * x.d);
 }
 
 }  // namespace longspan

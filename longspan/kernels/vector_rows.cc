@@ -13,8 +13,8 @@
 #include <cassert>
 #include <cstring>
 
+#include "longspan/base/call.h"
 #include "longspan/base/error.h"
-#include "longspan/base/meter.h"
 #include "longspan/kernels/loops-inl.h"
 #include "longspan/kernels/pieces.h"
 #include "longspan/kernels/vector.h"
@@ -70,6 +70,12 @@ void copy_rows(ConstMatrix x, std::size_t begin, std::size_t end, float* to) {
 
 void gather_rows(ConstMatrix table, std::span<const std::int32_t> ids, Matrix y) {
   require_fit("gather", table, ids.size(), y);
+  const Called called([&] {
+    Call call = row_call(Op::kGather, {}, y.rows, y.cols, Kind::kGather, 0, 8);
+    call.work.bytes_of(Kind::kGather) += 4 * ids.size();
+    return call;
+  });
+  if (called.dry()) return;
   assert(all_inside(ids, table.rows));
   detail::in_pieces(y.rows, detail::rows_per_piece(y.cols),
                     [&](std::size_t begin, std::size_t end) {
@@ -78,18 +84,22 @@ void gather_rows(ConstMatrix table, std::span<const std::int32_t> ids, Matrix y)
                                     y.cols * sizeof(float));
                       }
                     });
-  Meter::flops(Kind::kGather, 0, 4 * (ids.size() + 2 * y.size()));
 }
 
 void scatter_add_rows(ConstMatrix x, std::span<const std::int32_t> ids, Matrix table) {
   require_fit("scatter", table, ids.size(), x);
+  const Called called([&] {
+    Call call = row_call(Op::kScatter, {}, x.rows, x.cols, Kind::kGather, 1, 12);
+    call.work.bytes_of(Kind::kGather) += 4 * ids.size();
+    return call;
+  });
+  if (called.dry()) return;
   assert(all_inside(ids, table.rows));
   // By columns: two rows may go to the same place, two columns never do.
   detail::in_column_blocks(x.rows, x.cols, [&](std::size_t begin, std::size_t end) {
     HWY_DYNAMIC_DISPATCH(scatter_add)
     (x.slice_cols(begin, end - begin), ids.data(), table.slice_cols(begin, end - begin));
   });
-  Meter::flops(Kind::kGather, x.size(), 4 * (ids.size() + 3 * x.size()));
 }
 
 }  // namespace longspan

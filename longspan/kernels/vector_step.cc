@@ -10,8 +10,8 @@
 
 #include <cmath>
 
+#include "longspan/base/call.h"
 #include "longspan/base/error.h"
-#include "longspan/base/meter.h"
 #include "longspan/kernels/loops-inl.h"
 #include "longspan/kernels/pieces.h"
 #include "longspan/kernels/vector.h"
@@ -88,8 +88,10 @@ HWY_EXPORT(momentum_run);
 HWY_EXPORT(adam_run);
 
 // `base` FLOPs and `traffic` floats per element.
-void meter_step(const StepOptions& o, std::size_t n, std::size_t base, std::size_t traffic) {
-  Meter::flops(Kind::kOptimizer, (base + (o.weight_decay != 0.0F ? 2 : 0)) * n, 4 * traffic * n);
+Call step_call(std::string_view variant, const StepOptions& o, std::size_t n, std::size_t base,
+               std::size_t traffic) {
+  return row_call(Op::kStep, variant, 1, n, Kind::kOptimizer,
+                  base + (o.weight_decay != 0.0F ? 2 : 0), 4 * traffic);
 }
 
 detail::AdamConstants constants_of(const StepOptions& o) {
@@ -112,21 +114,23 @@ detail::AdamConstants constants_of(const StepOptions& o) {
 
 void sgd_step(const StepOptions& o, std::span<const float> g, std::span<float> w) {
   require(g.size() == w.size(), "[sgd] {} gradients for {} weights", g.size(), w.size());
+  const Called called([&] { return step_call("sgd", o, w.size(), 2, 3); });
+  if (called.dry()) return;
   detail::in_pieces(w.size(), detail::kPieceElements, [&](std::size_t begin, std::size_t end) {
     HWY_DYNAMIC_DISPATCH(sgd_run)(o, g.data() + begin, w.data() + begin, end - begin);
   });
-  meter_step(o, w.size(), 2, 3);
 }
 
 void momentum_step(const StepOptions& o, std::span<const float> g, std::span<float> v,
                    std::span<float> w) {
   require(g.size() == w.size() && v.size() == w.size(),
           "[momentum] {} gradients and {} speeds for {} weights", g.size(), v.size(), w.size());
+  const Called called([&] { return step_call("momentum", o, w.size(), 4, 5); });
+  if (called.dry()) return;
   detail::in_pieces(w.size(), detail::kPieceElements, [&](std::size_t begin, std::size_t end) {
     HWY_DYNAMIC_DISPATCH(momentum_run)
     (o, g.data() + begin, v.data() + begin, w.data() + begin, end - begin);
   });
-  meter_step(o, w.size(), 4, 5);
 }
 
 void adam_step(const StepOptions& o, std::span<const float> g, std::span<float> m,
@@ -135,12 +139,13 @@ void adam_step(const StepOptions& o, std::span<const float> g, std::span<float> 
           "[adam] {} gradients and {}, {} moments for {} weights", g.size(), m.size(), v.size(),
           w.size());
   require(o.step >= 1, "[adam] step is {}; need to count from 1", o.step);
+  const Called called([&] { return step_call("adam", o, w.size(), 12, 7); });
+  if (called.dry()) return;
   const detail::AdamConstants c = constants_of(o);
   detail::in_pieces(w.size(), detail::kPieceElements, [&](std::size_t begin, std::size_t end) {
     HWY_DYNAMIC_DISPATCH(adam_run)
     (c, g.data() + begin, m.data() + begin, v.data() + begin, w.data() + begin, end - begin);
   });
-  meter_step(o, w.size(), 12, 7);
 }
 
 }  // namespace longspan

@@ -29,9 +29,4 @@ void Adapter::accumulate(ConstMatrix x, ConstMatrix t, ConstMatrix dy, ConstMatr
   gemm(u, x, a_->gradient_matrix(), add);
 }
 
-Cost Adapter::cost(std::size_t rows) const {
-  const Work products = maccs(std::uint64_t{rows} * rank() * (a_->cols + b_->rows));
-  return {products, products, products};
-}
-
 }  // namespace longspan

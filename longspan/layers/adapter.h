@@ -28,8 +28,8 @@ class Adapter {
   void backward(ConstMatrix dy, Matrix u, Matrix dx) const;
   void accumulate(ConstMatrix x, ConstMatrix t, ConstMatrix dy, ConstMatrix u) const;
 
-  Cost cost(std::size_t rows) const;
   std::size_t rank() const { return a_->rows; }
+  bool frozen() const { return a_->constant; }
 
  private:
   Parameter* a_;

@@ -4,16 +4,17 @@
 // input; accumulate, the signal to the parameters.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string_view>
 
 #include "longspan/base/arena.h"
-#include "longspan/base/cost.h"
+#include "longspan/base/call.h"
+#include "longspan/base/place.h"
 #include "longspan/base/random.h"
 #include "longspan/base/view.h"
+#include "longspan/kernels/vector.h"
 #include "longspan/layers/history.h"
 
 namespace longspan {
@@ -31,7 +32,7 @@ struct KeyValueCache {
 
   void clear() {
     used = 0;
-    std::ranges::fill(state, 0.0F);
+    fill({state.data(), 1, state.size()}, 0.0F);
   }
 };
 
@@ -72,6 +73,9 @@ struct Pass {
 
 // Where the meter files what a rule that compares two passes does beyond them.
 inline constexpr std::string_view kOverheadMeter = "rule overhead";
+// The part of it that sends the error to the input, in place of a part of the model; the rest are
+// differences of outputs.
+inline constexpr std::string_view kErrorPart = "error";
 
 // What a branch keeps from forward to backward; each kind of branch uses its own fields.
 struct BranchSaved {
@@ -92,15 +96,6 @@ struct BranchSignals {
   Matrix adapted_out;
 };
 
-// What comparing two passes takes, in bytes.
-struct ContrastFootprint {
-  std::size_t outputs = 0;            // save_outputs
-  std::size_t outputs_scratch = 0;    // of a forward into them
-  std::size_t modulated = 0;          // save_modulated
-  std::size_t modulated_scratch = 0;  // of a forward into it
-  std::size_t contrast_scratch = 0;   // signals included
-};
-
 class Branch {
  public:
   virtual ~Branch() = default;
@@ -112,8 +107,6 @@ class Branch {
   // Throws Error where the branch cannot do what the pass asks.
   virtual void check(const Pass& pass) const = 0;
   virtual BranchSaved save(const Pass& pass, Arena& arena) const = 0;
-  virtual Footprint footprint(const Pass& pass) const = 0;
-  virtual Cost cost(const Pass& pass) const = 0;
 
   // With `saved` null nothing is kept: inference.
   virtual void forward(const Pass& pass, ConstMatrix x, Matrix y, const BranchSaved* saved,
@@ -135,8 +128,6 @@ class Branch {
   // needs beside the difference of the branch's output.
   virtual BranchSignals contrast(const Pass& pass, const BranchSaved& standard,
                                  const BranchSaved& modulated, float scale, Arena& arena) const = 0;
-  virtual ContrastFootprint contrast_footprint(const Pass& pass) const = 0;
-  virtual Work contrast_cost(const Pass& pass) const = 0;
 };
 
 }  // namespace longspan

@@ -35,9 +35,6 @@ Embedding::Embedding(Parameters& parameters, const std::string& name, const Embe
     axial_columns_ = &parameters.declare(name + ".axial_columns", axial_columns(),
                                          config.d_model - config.axial_width, normal);
   }
-  if (config.positions == PositionKind::kSinusoidal) {
-    sinusoids_ = sinusoidal_table(config.max_length, config.d_model);
-  }
   if (config.token_types > 0) {
     types_ = &parameters.declare(name + ".types", config.token_types, config.d_model, normal);
   }
@@ -66,57 +63,44 @@ void Embedding::check(const Pass& pass, const TokenInput& input) const {
   }
 }
 
-ConstMatrix Embedding::positions(std::size_t first, std::size_t count) const {
-  if (positions_ != nullptr) {
-    return positions_->matrix().slice_rows(first + config_.position_offset, count);
+void Embedding::allocate() {
+  if (config_.positions == PositionKind::kSinusoidal) {
+    sinusoids_ = sinusoidal_table(config_.max_length, config_.d_model);
   }
-  return {sinusoids_.data() + first * config_.d_model, count, config_.d_model};
 }
 
 void Embedding::add_positions(const Pass& pass, std::size_t first, Matrix x) const {
-  for (std::size_t b = 0; b < pass.batch; ++b) {
-    const Matrix rows = x.slice_rows(b * pass.length, pass.length);
-    if (axial_columns_ == nullptr) {
-      add(rows, positions(first, pass.length), rows);
-      continue;
-    }
-    const std::size_t width = config_.axial_width;
-    for (std::size_t i = 0; i < pass.length; ++i) {
-      const Matrix row = rows.slice_rows(i, 1);
-      const Matrix left = row.slice_cols(0, width);
-      const Matrix right = row.slice_cols(width, row.cols - width);
-      add(left, positions_->matrix().slice_rows((first + i) / axial_columns(), 1), left);
-      add(right, axial_columns_->matrix().slice_rows((first + i) % axial_columns(), 1), right);
-    }
+  if (axial_columns_ == nullptr) {
+    require(positions_ != nullptr || Dry::on() || !sinusoids_.empty(),
+            "[embedding] the table of positions has no memory; allocate first");
+    const ConstMatrix table = positions_ != nullptr
+                                  ? positions_->matrix()
+                                  : ConstMatrix(sinusoids_.data(), config_.max_length, x.cols);
+    add_mapped_rows(table, positions_of(pass, first), x);
+    return;
   }
+  const std::size_t width = config_.axial_width;
+  const RowMap rows{.period = pass.length, .first = first, .divide = axial_columns()};
+  const RowMap columns{.period = pass.length, .first = first, .modulo = axial_columns()};
+  add_mapped_rows(positions_->matrix(), rows, x.slice_cols(0, width));
+  add_mapped_rows(axial_columns_->matrix(), columns, x.slice_cols(width, x.cols - width));
 }
 
 void Embedding::accumulate_positions(const Pass& pass, std::size_t first, ConstMatrix g) const {
-  const Matrix dp = positions_->gradient_matrix();
-  for (std::size_t b = 0; b < pass.batch; ++b) {
-    const ConstMatrix rows = g.slice_rows(b * pass.length, pass.length);
-    if (axial_columns_ == nullptr) {
-      const Matrix to = dp.slice_rows(first + config_.position_offset, pass.length);
-      add(to, rows, to);
-      continue;
-    }
-    const std::size_t width = config_.axial_width;
-    const Matrix dc = axial_columns_->gradient_matrix();
-    for (std::size_t i = 0; i < pass.length; ++i) {
-      const ConstMatrix row = rows.slice_rows(i, 1);
-      const Matrix left = dp.slice_rows((first + i) / axial_columns(), 1);
-      const Matrix right = dc.slice_rows((first + i) % axial_columns(), 1);
-      add(left, row.slice_cols(0, width), left);
-      add(right, row.slice_cols(width, row.cols - width), right);
-    }
+  if (axial_columns_ == nullptr) {
+    sum_mapped_rows(g, positions_of(pass, first), positions_->gradient_matrix());
+    return;
   }
+  const std::size_t width = config_.axial_width;
+  const RowMap rows{.period = pass.length, .first = first, .divide = axial_columns()};
+  const RowMap columns{.period = pass.length, .first = first, .modulo = axial_columns()};
+  sum_mapped_rows(g.slice_cols(0, width), rows, positions_->gradient_matrix());
+  sum_mapped_rows(g.slice_cols(width, g.cols - width), columns, axial_columns_->gradient_matrix());
 }
 
 void Embedding::add_types(const TokenInput& input, Matrix x, Arena& arena) const {
   if (input.types.empty()) {
-    for (std::size_t i = 0; i < x.rows; ++i) {
-      add(x.slice_rows(i, 1), types_->matrix().slice_rows(0, 1), x.slice_rows(i, 1));
-    }
+    add_mapped_rows(types_->matrix(), {.modulo = 1}, x);
     return;
   }
   const Arena::Frame frame(arena);
@@ -125,15 +109,18 @@ void Embedding::add_types(const TokenInput& input, Matrix x, Arena& arena) const
   add(rows, x, x);
 }
 
-void Embedding::forward(const Pass& pass, const TokenInput& input, Matrix x, Norm::Saved* saved,
+Matrix Embedding::embed(const Pass& pass, const TokenInput& input, Norm::Saved* saved,
                         Arena& arena) const {
+  const Place::Scope place(kMeter, Phase::kForward);
+  const Matrix x = arena.matrix(pass.rows(), config_.d_model);
   if (saved != nullptr && norm_ != nullptr) *saved = norm_->save(pass.rows(), arena);
   observe(pass, input, {x, {}}, nullptr, saved, arena);
+  return x;
 }
 
 void Embedding::observe(const Pass& pass, const TokenInput& input, const EmbeddingOutputs& outputs,
                         const Perturbation* error, Norm::Saved* saved, Arena& arena) const {
-  const Meter::Scope scope(kMeter, Phase::kForward);
+  const Place::Scope scope(kMeter, Phase::kForward);
   const Matrix x = outputs.x;
   gather_rows(table_->matrix(), input.tokens, x);
   if (error != nullptr) perturb(pass, *error, x);
@@ -147,10 +134,7 @@ void Embedding::observe(const Pass& pass, const TokenInput& input, const Embeddi
 }
 
 void Embedding::mask(const Pass& pass, Matrix x) const {
-  for (std::size_t b = 0; b < pass.batch && !pass.lengths.empty(); ++b) {
-    const auto real = static_cast<std::size_t>(pass.lengths[b]);
-    fill(x.slice_rows(b * pass.length + real, pass.length - real), 0.0F);
-  }
+  zero_padding({pass.length, pass.lengths}, x);
 }
 
 bool Embedding::frozen() const {
@@ -164,22 +148,22 @@ void Embedding::backward(const Pass& pass, const TokenInput& input, const Norm::
   if (frozen()) return;
   if (config_.masked) mask(pass, g);
   if (drops(pass)) {
-    const Meter::Scope scope(kMeter, Phase::kBackward);
+    const Place::Scope scope(kMeter, Phase::kBackward);
     dropout(drop(pass), g, g);
   }
   if (norm_ != nullptr) {
     {
-      const Meter::Scope scope(kMeter, Phase::kUpdate);
+      const Place::Scope scope(kMeter, Phase::kUpdate);
       norm_->accumulate(saved, g);
     }
-    const Meter::Scope scope(kMeter, Phase::kBackward);
+    const Place::Scope scope(kMeter, Phase::kBackward);
     norm_->backward(saved, g, g, /*add=*/false);
   }
   accumulate(pass, input, g);
 }
 
 void Embedding::accumulate(const Pass& pass, const TokenInput& input, Matrix g) const {
-  const Meter::Scope scope(kMeter, Phase::kUpdate);
+  const Place::Scope scope(kMeter, Phase::kUpdate);
   if (positions_ != nullptr && !positions_->constant) {
     accumulate_positions(pass, input.first_position, g);
   }
@@ -191,45 +175,9 @@ void Embedding::accumulate(const Pass& pass, const TokenInput& input, Matrix g) 
     }
   }
   if (table_->constant) return;
-  if (config_.padding_token >= 0) {
-    for (std::size_t i = 0; i < g.rows; ++i) {
-      if (input.tokens[i] == config_.padding_token) std::ranges::fill(g.row(i), 0.0F);
-    }
-  }
+  if (config_.padding_token >= 0) zero_rows_of(config_.padding_token, input.tokens, g);
   if (config_.scaled) scale(std::sqrt(static_cast<float>(config_.d_model)), g);
   scatter_add_rows(g, input.tokens, table_->gradient_matrix());
-}
-
-Cost Embedding::cost(const Pass& pass) const {
-  const std::uint64_t elements = std::uint64_t{pass.rows()} * config_.d_model;
-  Cost cost;
-  if (!table_->constant) cost.update += flops(Kind::kGather, elements);
-  if (config_.scaled) {
-    cost.forward += flops(Kind::kAdd, elements);
-    if (!table_->constant) cost.update += flops(Kind::kAdd, elements);
-  }
-  if (adds_positions()) cost.forward += flops(Kind::kAdd, elements);
-  if (positions_ != nullptr && !positions_->constant) cost.update += flops(Kind::kAdd, elements);
-  if (types_ != nullptr) {
-    cost.forward += flops(Kind::kAdd, elements);
-    if (!types_->constant) {
-      cost.update += flops(pass.typed ? Kind::kGather : Kind::kAdd, elements);
-    }
-  }
-  if (norm_ != nullptr) cost += norm_->cost(pass.rows());
-  if (drops(pass)) {
-    cost.forward += flops(Kind::kDropout, elements);
-    cost.backward += flops(Kind::kDropout, elements);
-  }
-  if (frozen()) cost = {.forward = cost.forward};
-  return cost;
-}
-
-void Embedding::plan_forward(const Pass& pass, bool saves, ArenaPlan& plan) const {
-  if (saves && norm_ != nullptr) plan.take(norm_->saved_bytes(pass.rows()));
-  if (types_ != nullptr && pass.typed) {
-    plan.touch(Arena::bytes_for(pass.rows() * config_.d_model));
-  }
 }
 
 }  // namespace longspan

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "longspan/kernels/sequence.h"
 #include "longspan/layers/branch.h"
 #include "longspan/layers/norm.h"
 #include "longspan/layers/positions.h"
@@ -71,11 +72,12 @@ class Embedding {
             Parameter& table);
 
   Parameter& table() const { return *table_; }
+  // The fixed table of positions, where there is one.
+  void allocate();
   void check(const Pass& pass, const TokenInput& input) const;
 
-  // With `saved` null nothing is kept.
-  void forward(const Pass& pass, const TokenInput& input, Matrix x, Norm::Saved* saved,
-               Arena& arena) const;
+  // x, in memory of the arena. With `saved` null nothing else is kept.
+  Matrix embed(const Pass& pass, const TokenInput& input, Norm::Saved* saved, Arena& arena) const;
   // Spoils g = ∂L/∂x.
   void backward(const Pass& pass, const TokenInput& input, const Norm::Saved& saved,
                 Matrix g) const;
@@ -93,19 +95,15 @@ class Embedding {
   Norm::Saved save_norm(const Pass& pass, Arena& arena) const {
     return norm_->save(pass.rows(), arena);
   }
-  std::size_t norm_bytes(const Pass& pass) const { return norm_->saved_bytes(pass.rows()); }
   bool trained() const { return !frozen(); }
-  // Adding δ; the differences; the dense update.
-  Work perturb_cost(const Pass& pass, const Perturbation& error) const;
-  Work contrast_cost(const Pass& pass) const;
-  Work dense_cost(const Pass& pass, const Perturbation& error) const;
-
-  Cost cost(const Pass& pass) const;
-  void plan_forward(const Pass& pass, bool saves, ArenaPlan& plan) const;
 
  private:
   bool adds_positions() const {
     return config_.positions != PositionKind::kNone && config_.positions != PositionKind::kRotary;
+  }
+  // Which row of a table of positions each token reads.
+  RowMap positions_of(const Pass& pass, std::size_t first) const {
+    return {.period = pass.length, .first = first + config_.position_offset};
   }
   // Nothing of it is trained.
   bool frozen() const;
@@ -113,7 +111,6 @@ class Embedding {
   // Zeros the rows of padding.
   void mask(const Pass& pass, Matrix x) const;
   Dropout drop(const Pass& pass) const { return {config_.dropout, derive(pass.key, "embedding")}; }
-  ConstMatrix positions(std::size_t first, std::size_t count) const;
   void add_positions(const Pass& pass, std::size_t first, Matrix x) const;
   void accumulate_positions(const Pass& pass, std::size_t first, ConstMatrix g) const;
   std::size_t axial_columns() const {
@@ -128,7 +125,7 @@ class Embedding {
   Parameter* table_;
   Parameter* positions_ = nullptr;      // P, or R
   Parameter* axial_columns_ = nullptr;  // C
-  std::vector<float> sinusoids_;
+  std::vector<float> sinusoids_;        // from allocate() on
   Parameter* types_ = nullptr;
   std::unique_ptr<Norm> norm_;
 };

@@ -17,7 +17,8 @@ bool of_sequences(const Pass& pass, const Perturbation& error) {
 }  // namespace
 
 void Embedding::perturb(const Pass& pass, const Perturbation& error, Matrix x) const {
-  const Meter::Scope scope(kOverheadMeter, Phase::kUpdate);
+  const Place::Part part(kErrorPart);
+  const Place::Scope scope(kOverheadMeter, Phase::kUpdate);
   if (error.shift.cols == 0) {
     const ConstMatrix through = error.in_vocabulary() ? table_->matrix() : error.through;
     gemm(error.error, through, x, {.accumulate = true, .alpha = error.scale});
@@ -27,18 +28,7 @@ void Embedding::perturb(const Pass& pass, const Perturbation& error, Matrix x) c
     add(x, error.shift, x);
     return;
   }
-  for (std::size_t b = 0; b < pass.batch; ++b) {
-    for (std::size_t i = 0; i < pass.length; ++i) {
-      const Matrix row = x.slice_rows(b * pass.length + i, 1);
-      add(row, error.shift.slice_rows(b, 1), row);
-    }
-  }
-}
-
-Work Embedding::perturb_cost(const Pass& pass, const Perturbation& error) const {
-  const std::uint64_t elements = std::uint64_t{pass.rows()} * config_.d_model;
-  if (error.shift.cols > 0) return flops(Kind::kAdd, elements);
-  return maccs(elements * error.error.cols);
+  add_mapped_rows(error.shift, {.divide = pass.length}, x);
 }
 
 void Embedding::learn(const Pass& pass, const TokenInput& input, const Perturbation& error,
@@ -48,34 +38,24 @@ void Embedding::learn(const Pass& pass, const TokenInput& input, const Perturbat
   const Arena::Frame frame(arena);
   const Matrix g = arena.matrix(pass.rows(), config_.d_model);
   const auto contrast = [&](ConstMatrix a, ConstMatrix a_err) {
-    const Meter::Scope scope(kOverheadMeter, Phase::kUpdate);
+    const Place::Scope scope(kOverheadMeter, Phase::kUpdate);
     difference(scale, a, a_err, g);
     if (config_.masked) mask(pass, g);
   };
   contrast(standard.x, modulated.x);
   if (norm_ != nullptr) {
     {
-      const Meter::Scope scope(kMeter, Phase::kUpdate);
+      const Place::Scope scope(kMeter, Phase::kUpdate);
       norm_->accumulate(saved, g);
     }
     contrast(standard.before_norm, modulated.before_norm);
   }
   accumulate(pass, input, g);
   if (!error.in_vocabulary() || table_->constant) return;
-  const Meter::Scope scope(kOverheadMeter, Phase::kUpdate);
+  const Place::Part part(kErrorPart);
+  const Place::Scope scope(kOverheadMeter, Phase::kUpdate);
   gemm(error.error, g, table_->gradient_matrix(),
        {.transpose_a = true, .accumulate = true, .alpha = error.scale});
-}
-
-Work Embedding::contrast_cost(const Pass& pass) const {
-  if (frozen()) return {};
-  return flops(Kind::kAdd,
-               (norm_ != nullptr ? 2 : 1) * std::uint64_t{pass.rows()} * config_.d_model);
-}
-
-Work Embedding::dense_cost(const Pass& pass, const Perturbation& error) const {
-  if (!error.in_vocabulary() || table_->constant) return {};
-  return maccs(std::uint64_t{pass.rows()} * config_.d_model * error.error.cols);
 }
 
 }  // namespace longspan

@@ -4,6 +4,7 @@
 
 #include "longspan/base/error.h"
 #include "longspan/testing/check_layer.h"
+#include "longspan/testing/dry_branch.h"
 
 namespace longspan {
 namespace {
@@ -63,6 +64,7 @@ class EmbeddingCases : public ::testing::TestWithParam<Case> {
     input_.tokens = kTokens;
     if (c_.typed) input_.types = kTypes;
     input_.first_position = c_.first;
+    layer_.allocate();
   }
   Tensor<Complex> reference(const Weights& w) const {
     const EmbeddingConfig& e = c_.config;
@@ -97,9 +99,9 @@ class EmbeddingCases : public ::testing::TestWithParam<Case> {
 
 TEST_P(EmbeddingCases, MatchesTheReference) {
   layer_.check(pass_, input_);
-  std::vector<float> x(kTokens.size() * kWidth);
   Norm::Saved saved;
-  layer_.forward(pass_, input_, rows(x), &saved, arena_);
+  const Matrix embedded = layer_.embed(pass_, input_, &saved, arena_);
+  const std::vector<float> x(embedded.data, embedded.data + embedded.size());
   std::vector<double> want;
   for (const Complex& v : reference(weights_).data) want.push_back(v.real());
   testing::expect_close(x, want, 2e-6, "x");
@@ -118,23 +120,12 @@ TEST_P(EmbeddingCases, MatchesTheReference) {
   testing::expect_gradients(parameters_, weights_, run, loss, 12);
 }
 
-TEST_P(EmbeddingCases, CostAndPlanAreMet) {
-  std::vector<float> x(kTokens.size() * kWidth);
-  Norm::Saved saved;
-  Meter meter;
-  {
-    const Meter::Use use(meter);
-    layer_.forward(pass_, input_, rows(x), &saved, arena_);
-    layer_.backward(pass_, input_, saved, rows(x));
-  }
-  ArenaPlan plan;
-  layer_.plan_forward(pass_, /*saves=*/true, plan);
-  EXPECT_EQ(arena_.peak(), plan.peak());
-  EXPECT_EQ(arena_.used(), plan.used());
-  const Cost cost = layer_.cost(pass_);
-  EXPECT_TRUE(same_arithmetic(meter.at("embedding", Phase::kForward), cost.forward));
-  EXPECT_TRUE(same_arithmetic(meter.at("embedding", Phase::kBackward), cost.backward));
-  EXPECT_TRUE(same_arithmetic(meter.at("embedding", Phase::kUpdate), cost.update));
+TEST_P(EmbeddingCases, DryIsWet) {
+  testing::expect_dry_is_wet([&](Arena& arena) {
+    Norm::Saved saved;
+    const Matrix x = layer_.embed(pass_, input_, &saved, arena);
+    layer_.backward(pass_, input_, saved, x);
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, EmbeddingCases, ::testing::ValuesIn(cases()),

@@ -18,15 +18,6 @@ BranchSaved FeedForward::save(const Pass& pass, Arena& arena) const {
   return saved;
 }
 
-Footprint FeedForward::footprint(const Pass& pass) const {
-  const std::size_t z = Arena::bytes_for(pass.rows() * hidden());
-  const std::size_t h = Arena::bytes_for(pass.rows() * config_.d_ff);
-  return {.saved = z + h,
-          .forward_scratch = 0,
-          .inference_scratch = config_.gated ? z + h : h,
-          .backward_scratch = config_.gated ? z + h : h};
-}
-
 void FeedForward::forward(const Pass& pass, ConstMatrix x, Matrix y, const BranchSaved* saved,
                           Arena& arena) const {
   const Arena::Frame frame(arena);
@@ -98,31 +89,6 @@ BranchSignals FeedForward::contrast(const Pass& /*pass*/, const BranchSaved& sta
   difference(scale, signals.projected, config_.gated ? modulated.projected : modulated.combined,
              signals.projected);
   return signals;
-}
-
-ContrastFootprint FeedForward::contrast_footprint(const Pass& pass) const {
-  const std::size_t h = Arena::bytes_for(pass.rows() * config_.d_ff);
-  if (!config_.gated) return {.outputs = h, .modulated = h};
-  const std::size_t z = Arena::bytes_for(pass.rows() * hidden());
-  return {.outputs = z, .outputs_scratch = h, .modulated = z + h};
-}
-
-Work FeedForward::contrast_cost(const Pass& pass) const {
-  return flops(Kind::kAdd, std::uint64_t{pass.rows()} * hidden());
-}
-
-Cost FeedForward::cost(const Pass& pass) const {
-  Cost cost = in_.cost(pass.rows()) + out_.cost(pass.rows());
-  const std::uint64_t elements = std::uint64_t{pass.rows()} * config_.d_ff;
-  const ActivationFlops f = flops_of(config_.activation);
-  if (config_.gated) {
-    cost.forward += flops(Kind::kActivation, elements * (f.forward + 1));
-    cost.backward += flops(Kind::kActivation, elements * (f.forward + f.backward + 2));
-  } else {
-    cost.forward += flops(Kind::kActivation, elements * f.forward);
-    cost.backward += flops(Kind::kActivation, elements * f.backward);
-  }
-  return cost;
 }
 
 }  // namespace longspan

@@ -35,8 +35,6 @@ class FeedForward final : public Branch {
   std::string_view meter_name() const override { return "ffn"; }
   void check(const Pass& /*pass*/) const override {}
   BranchSaved save(const Pass& pass, Arena& arena) const override;
-  Footprint footprint(const Pass& pass) const override;
-  Cost cost(const Pass& pass) const override;
   void forward(const Pass& pass, ConstMatrix x, Matrix y, const BranchSaved* saved,
                Arena& arena) const override;
   BranchSignals backward(const Pass& pass, const BranchSaved& saved, ConstMatrix dy, Matrix dx,
@@ -49,8 +47,6 @@ class FeedForward final : public Branch {
   BranchSaved save_modulated(const Pass& pass, Arena& arena) const override;
   BranchSignals contrast(const Pass& pass, const BranchSaved& standard,
                          const BranchSaved& modulated, float scale, Arena& arena) const override;
-  ContrastFootprint contrast_footprint(const Pass& pass) const override;
-  Work contrast_cost(const Pass& pass) const override;
 
  private:
   std::size_t hidden() const { return config_.gated ? 2 * config_.d_ff : config_.d_ff; }

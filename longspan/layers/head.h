@@ -66,22 +66,15 @@ class Head {
   // Rules that compare two passes: the output layer learns from `signal`, the transform and its
   // norm from scale·(a − a_err), which takes the memory of `standard`.
   void learn(const Saved& standard, const Saved& modulated, ConstMatrix signal, float scale) const;
-  Work contrast_cost(const Pass& pass) const;
   // dx from saved.logits, which holds ∂L/∂logits. Adds to the gradients of the parameters.
   void backward(const Pass& pass, const Saved& saved, Matrix dx, Arena& arena) const;
 
-  Cost transform_cost(const Pass& pass) const;
-  Cost output_cost(const Pass& pass) const;  // without the cross-entropy
   bool transforms() const { return config_.transform || config_.pool != Pool::kNone; }
-  void plan_transform(const Pass& pass, bool saves, ArenaPlan& plan) const;
-  void plan_forward(const Pass& pass, bool saves, ArenaPlan& plan) const;
-  void plan_backward(const Pass& pass, ArenaPlan& plan) const;
 
  private:
   void pool(const Pass& pass, ConstMatrix x, Matrix pooled) const;
   // Spoils dpooled.
   void spread(const Pass& pass, Matrix dpooled, Matrix dx) const;
-  std::uint64_t pooled_elements(const Pass& pass) const;
 
   HeadConfig config_;
   std::optional<Linear> transform_;

@@ -4,6 +4,7 @@
 
 #include "longspan/base/error.h"
 #include "longspan/testing/check_layer.h"
+#include "longspan/testing/dry_branch.h"
 
 namespace longspan {
 namespace {
@@ -111,30 +112,13 @@ TEST_P(HeadCases, MatchesTheReference) {
   testing::expect_gradient("x", dx, weights_, of, 24);
 }
 
-TEST_P(HeadCases, CostAndPlanAreMet) {
+TEST_P(HeadCases, DryIsWet) {
+  std::vector<float> dx(x_.size());
   for (const bool saves : {true, false}) {
-    arena_.clear();
-    arena_.reset_peak();
-    ArenaPlan plan;
-    Meter meter;
-    const Meter::Use use(meter);
-    const Head::Saved saved = head_.forward(pass_, rows(x_), saves, arena_);
-    head_.plan_forward(pass_, saves, plan);
-    EXPECT_EQ(arena_.used(), plan.used());
-    EXPECT_EQ(arena_.peak(), plan.peak());
-    if (!saves) continue;
-    std::vector<float> dx(x_.size());
-    head_.backward(pass_, saved, rows(dx), arena_);
-    head_.plan_backward(pass_, plan);
-    EXPECT_EQ(arena_.peak(), plan.peak());
-    const Cost transform = head_.transform_cost(pass_);
-    const Cost output = head_.output_cost(pass_);
-    EXPECT_TRUE(same_arithmetic(meter.at("head", Phase::kForward), transform.forward));
-    EXPECT_TRUE(same_arithmetic(meter.at("head", Phase::kBackward), transform.backward));
-    EXPECT_TRUE(same_arithmetic(meter.at("head", Phase::kUpdate), transform.update));
-    EXPECT_TRUE(same_arithmetic(meter.at("softmax layer", Phase::kForward), output.forward));
-    EXPECT_TRUE(same_arithmetic(meter.at("softmax layer", Phase::kBackward), output.backward));
-    EXPECT_TRUE(same_arithmetic(meter.at("softmax layer", Phase::kUpdate), output.update));
+    testing::expect_dry_is_wet([&](Arena& arena) {
+      const Head::Saved saved = head_.forward(pass_, rows(x_), saves, arena);
+      if (saves) head_.backward(pass_, saved, rows(dx), arena);
+    });
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "longspan/base/dry.h"
 #include "longspan/base/error.h"
 
 namespace longspan {
@@ -18,6 +19,7 @@ void History::record(ConstMatrix x) {
   require(x.cols == d_model_ && x.rows % batch_ == 0,
           "[history] inputs are {} x {}; need {} sequences of width {}", x.rows, x.cols, batch_,
           d_model_);
+  if (Dry::on()) return;
   const std::size_t fresh = std::min(x.rows / batch_, capacity_);
   const std::size_t old = std::min(length_, capacity_ - fresh);
   next_length_ = old + fresh;

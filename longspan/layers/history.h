@@ -21,7 +21,7 @@ class History {
   std::size_t length() const { return length_; }
   ConstMatrix rows() const { return {now_.data(), batch_ * length_, d_model_}; }
 
-  // Takes the inputs [batch·length, d_model] of this segment.
+  // Takes the inputs [batch·length, d_model] of this segment; a dry step leaves it as it is.
   void record(ConstMatrix x);
   void advance();
   void clear() { length_ = next_length_ = 0; }

@@ -35,14 +35,4 @@ void Linear::accumulate(ConstMatrix x, ConstMatrix dy) const {
   if (bias_ != nullptr && !bias_->constant) add_column_sums(dy, bias_->gradient.data());
 }
 
-Cost Linear::cost(std::size_t rows) const {
-  const Work product = maccs(std::uint64_t{rows} * in() * out());
-  Cost cost{product, product, weight_->constant ? Work{} : product};
-  if (bias_ != nullptr) {
-    cost.forward += flops(Kind::kMatmul, std::uint64_t{rows} * out());
-    if (!bias_->constant) cost.update += flops(Kind::kAdd, std::uint64_t{rows} * out());
-  }
-  return cost;
-}
-
 }  // namespace longspan

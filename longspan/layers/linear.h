@@ -30,7 +30,6 @@ class Linear {
   void backward(ConstMatrix dy, Matrix dx, bool add = false) const;
   void accumulate(ConstMatrix x, ConstMatrix dy) const;
 
-  Cost cost(std::size_t rows) const;
   Parameter& weight() const { return *weight_; }
   Parameter* bias() const { return bias_; }
   std::size_t in() const { return weight_->cols; }

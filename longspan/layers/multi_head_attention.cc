@@ -4,7 +4,7 @@
 
 #include "longspan/attention/registry.h"
 #include "longspan/base/error.h"
-#include "longspan/kernels/vector.h"
+#include "longspan/kernels/sequence.h"
 
 namespace longspan {
 
@@ -67,26 +67,22 @@ std::size_t MultiHeadAttention::projected_width() const {
 }
 
 AttentionShape MultiHeadAttention::shape(const Pass& pass) const {
-  const bool cached = decodes(pass) && !keeps_state(pass);
   return {.batch = pass.batch,
           .heads = config_.heads,
           .kv_heads = config_.kv_heads,
           .m = pass.length,
-          .n = config_.cross ? pass.memory_length
-               : cached      ? pass.cache->capacity
-                             : pass.length,
+          .n = config_.cross ? pass.memory_length : pass.length,
           .d = d_head(),
           .e = d_head(),
           .causal = config_.causal,
           .key_lengths = config_.cross ? pass.memory_lengths : pass.lengths,
           .dropout = pass.training && config_.dropout > 0.0F,
           .history_length = needs_.history ? pass.history_length : 0,
-          .globals = pass.globals,
-          .notes = cached && note_floats(pass.batch, pass.cache->capacity) > 0};
+          .globals = pass.globals};
 }
 
 AttentionCost MultiHeadAttention::mechanism_cost(const Pass& pass) const {
-  return keeps_state(pass) ? mechanism_->decode_cost(shape(pass)) : mechanism_->cost(shape(pass));
+  return mechanism_->cost(shape(pass));
 }
 
 AttentionShape MultiHeadAttention::cached_shape(std::size_t batch, std::size_t capacity) const {
@@ -115,11 +111,6 @@ BranchSignals MultiHeadAttention::take_projections(const Pass& pass, Arena& aren
   return p;
 }
 
-std::size_t MultiHeadAttention::projection_bytes(const Pass& pass) const {
-  return Arena::bytes_for(pass.rows() * projected_width()) +
-         (config_.cross ? Arena::bytes_for(pass.memory_rows() * 2 * kv_width()) : 0);
-}
-
 Matrix MultiHeadAttention::take_adapted(const Pass& pass, Arena& arena) const {
   return arena.matrix(pass.rows(), config_.lora_rank);
 }
@@ -134,34 +125,6 @@ BranchSaved MultiHeadAttention::save(const Pass& pass, Arena& arena) const {
   saved.adapted_in = take_adapted(pass, arena);
   saved.adapted_out = take_adapted(pass, arena);
   return saved;
-}
-
-Footprint MultiHeadAttention::footprint(const Pass& pass) const {
-  const AttentionCost mechanism = mechanism_cost(pass);
-  const std::size_t combined = Arena::bytes_for(pass.rows() * config_.d_model);
-  const std::size_t projections = projection_bytes(pass);
-  const std::size_t adapted = 2 * Arena::bytes_for(pass.rows() * config_.lora_rank);
-  return {.saved = projections + combined + Arena::bytes_for(mechanism.saved) + adapted,
-          .forward_scratch = mechanism.forward_scratch,
-          .inference_scratch = projections + combined + adapted + mechanism.forward_scratch,
-          .backward_scratch = projections + Arena::bytes_for(mechanism.signals) + adapted +
-                              combined + mechanism.backward_scratch};
-}
-
-Cost MultiHeadAttention::cost(const Pass& pass) const {
-  Cost cost = in_.cost(pass.rows()) + out_.cost(pass.rows());
-  if (kv_) cost += kv_->cost(pass.memory_rows());
-  if (in_adapter_) cost += in_adapter_->cost(pass.rows()) + out_adapter_->cost(pass.rows());
-  const AttentionCost mechanism = mechanism_cost(pass);
-  cost.forward += mechanism.forward;
-  cost.backward += mechanism.backward;
-  if (!in_adapter_) cost.update += mechanism.update;
-  if (config_.rotary != nullptr) {
-    const std::uint64_t elements = std::uint64_t{pass.rows()} * (config_.d_model + kv_width());
-    cost.forward += RotaryTable::work(elements);
-    cost.backward += RotaryTable::work(elements);
-  }
-  return cost;
 }
 
 MultiHeadAttention::Tensors MultiHeadAttention::split(const Pass& pass, Matrix projected,
@@ -251,7 +214,7 @@ void MultiHeadAttention::attend(const Pass& pass, ConstMatrix x, const BranchSav
     t = extend(cache, t);
   }
   const AttentionInputs in = inputs(pass, t, x);
-  if (observer_) observer_(in);
+  if (observer_ && !Dry::on()) observer_(in);
   mechanism_->forward(in, y, kept.mechanism, arena);
 }
 
@@ -297,14 +260,9 @@ void MultiHeadAttention::accumulate(const Pass& pass, ConstMatrix x, const Branc
 }
 
 MultiHeadAttention::Tensors MultiHeadAttention::extend(KeyValueCache& cache, Tensors fresh) const {
-  const std::size_t count = fresh.k.n;
-  for (std::size_t b = 0; b < fresh.k.batch; ++b) {
-    for (std::size_t g = 0; g < config_.kv_heads; ++g) {
-      copy(fresh.k.head(b, g), cache.k.head(b, g).slice_rows(cache.used, count));
-      copy(fresh.v.head(b, g), cache.v.head(b, g).slice_rows(cache.used, count));
-    }
-  }
-  cache.used += count;
+  copy(fresh.k, cache.k.slice(cache.used, fresh.k.n));
+  copy(fresh.v, cache.v.slice(cache.used, fresh.v.n));
+  cache.used += fresh.k.n;
   return {fresh.q, cache.k.first(cache.used), cache.v.first(cache.used)};
 }
 

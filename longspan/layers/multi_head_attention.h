@@ -59,8 +59,6 @@ class MultiHeadAttention final : public Branch {
   void begin_step(std::uint64_t step) override { mechanism_->begin_step(step); }
   void check(const Pass& pass) const override { mechanism_->check(shape(pass)); }
   BranchSaved save(const Pass& pass, Arena& arena) const override;
-  Footprint footprint(const Pass& pass) const override;
-  Cost cost(const Pass& pass) const override;
   void forward(const Pass& pass, ConstMatrix x, Matrix y, const BranchSaved* saved,
                Arena& arena) const override;
   BranchSignals backward(const Pass& pass, const BranchSaved& saved, ConstMatrix dy, Matrix dx,
@@ -68,13 +66,13 @@ class MultiHeadAttention final : public Branch {
   void accumulate(const Pass& pass, ConstMatrix x, const BranchSaved& saved, ConstMatrix dy,
                   const BranchSignals& signals) const override;
 
-  bool trained() const override { return !(in_.weight().constant && !in_adapter_); }
+  bool trained() const override {
+    return !in_.weight().constant || (in_adapter_ && !in_adapter_->frozen());
+  }
   BranchSaved save_outputs(const Pass& pass, Arena& arena) const override;
   BranchSaved save_modulated(const Pass& pass, Arena& arena) const override;
   BranchSignals contrast(const Pass& pass, const BranchSaved& standard,
                          const BranchSaved& modulated, float scale, Arena& arena) const override;
-  ContrastFootprint contrast_footprint(const Pass& pass) const override;
-  Work contrast_cost(const Pass& pass) const override;
 
   const Attention& mechanism() const { return *mechanism_; }
   Attention& mechanism() { return *mechanism_; }
@@ -98,7 +96,6 @@ class MultiHeadAttention final : public Branch {
   std::size_t projected_width() const;
   AttentionCost mechanism_cost(const Pass& pass) const;
   BranchSignals take_projections(const Pass& pass, Arena& arena) const;
-  std::size_t projection_bytes(const Pass& pass) const;
   Matrix take_adapted(const Pass& pass, Arena& arena) const;
   Tensors split(const Pass& pass, Matrix projected, Matrix memory_projected) const;
   void project(const Pass& pass, ConstMatrix x, Matrix projected, Matrix memory_projected) const;
@@ -113,11 +110,7 @@ class MultiHeadAttention final : public Branch {
   bool mechanism_learns(const AttentionCost& mechanism) const {
     return !in_adapter_ && mechanism.update.flops() > 0;
   }
-  std::uint64_t rotated_elements(const Pass& pass) const {
-    return std::uint64_t{pass.rows()} * (config_.d_model + (shared_qk() ? 0 : kv_width()));
-  }
   bool decodes(const Pass& pass) const { return pass.cache != nullptr && !config_.cross; }
-  bool keeps_state(const Pass& pass) const { return decodes(pass) && state_floats(pass.batch) > 0; }
 
   MultiHeadAttentionConfig config_;
   std::unique_ptr<Attention> mechanism_;

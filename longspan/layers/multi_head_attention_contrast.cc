@@ -59,36 +59,4 @@ BranchSignals MultiHeadAttention::contrast(const Pass& pass, const BranchSaved& 
   return signals;
 }
 
-ContrastFootprint MultiHeadAttention::contrast_footprint(const Pass& pass) const {
-  const AttentionCost mechanism = mechanism_cost(pass);
-  const std::size_t row = Arena::bytes_for(pass.rows() * config_.d_model);
-  const std::size_t projections = projection_bytes(pass);
-  const std::size_t given = projections + 2 * Arena::bytes_for(pass.rows() * config_.lora_rank);
-  ContrastFootprint f{.outputs = given,
-                      .outputs_scratch = row + mechanism.forward_scratch,
-                      .modulated = given + row,
-                      .modulated_scratch = mechanism.forward_scratch};
-  if (!mechanism_learns(mechanism)) return f;
-  f.outputs += row;
-  f.outputs_scratch -= row;
-  f.modulated += Arena::bytes_for(mechanism.saved);
-  f.contrast_scratch = Arena::bytes_for(mechanism.signals) + projections +
-                       (needs_.input ? row : 0) + mechanism.backward_scratch;
-  return f;
-}
-
-Work MultiHeadAttention::contrast_cost(const Pass& pass) const {
-  const std::uint64_t rows = pass.rows();
-  std::uint64_t elements = rows * (projected_width() + 2 * config_.lora_rank);
-  if (config_.cross) elements += std::uint64_t{pass.memory_rows()} * 2 * kv_width();
-  Work work;
-  const AttentionCost mechanism = mechanism_cost(pass);
-  if (mechanism_learns(mechanism)) {
-    elements += rows * config_.d_model;
-    work += mechanism.backward;
-  }
-  if (config_.rotary != nullptr) work += RotaryTable::work(rotated_elements(pass));
-  return work + flops(Kind::kAdd, elements);
-}
-
 }  // namespace longspan

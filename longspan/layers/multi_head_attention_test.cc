@@ -99,8 +99,10 @@ class MultiHeadAttentionCases : public ::testing::TestWithParam<Case> {};
 TEST_P(MultiHeadAttentionCases, KeepsItsPromises) {
   Case c = GetParam();
   if (c.rotary) {
-    c.config.rotary = std::make_shared<RotaryTable>(Rotary{kBase, c.interleaved}, 20,
-                                                    c.config.d_model / c.config.heads);
+    const auto table = std::make_shared<RotaryTable>(Rotary{kBase, c.interleaved}, 20,
+                                                     c.config.d_model / c.config.heads);
+    table->allocate();
+    c.config.rotary = table;
   }
   Parameters parameters;
   const MultiHeadAttention layer(parameters, "a", c.config);
@@ -143,8 +145,10 @@ TEST(MultiHeadAttention, RefusesWhatItCannotBuild) {
 
 TEST(RotaryTable, NeedsAnEvenWidthAndEnoughPositions) {
   EXPECT_THROW(RotaryTable(Rotary{}, 4, 3), Error);
-  const RotaryTable table(Rotary{}, 4, 2);
+  RotaryTable table(Rotary{}, 4, 2);
   std::vector<float> x(6, 1.0F);
+  EXPECT_THROW(table.apply(Heads(x.data(), 1, 1, 3, 2), 1, false), Error) << "not allocated";
+  table.allocate();
   EXPECT_NO_THROW(table.apply(Heads(x.data(), 1, 1, 3, 2), 1, false));
   EXPECT_THROW(table.apply(Heads(x.data(), 1, 1, 3, 2), 2, false), Error);
 }

@@ -16,10 +16,6 @@ Norm::Saved Norm::save(std::size_t rows, Arena& arena) const {
   return {arena.matrix(rows, gamma_->cols), arena.take(rows)};
 }
 
-std::size_t Norm::saved_bytes(std::size_t rows) const {
-  return Arena::bytes_for(rows * gamma_->cols) + Arena::bytes_for(rows);
-}
-
 void Norm::forward(ConstMatrix x, Matrix y, const Saved& saved) const {
   norm_forward(kind_, epsilon_, x, gamma_->value.data(),
                beta_ == nullptr ? nullptr : beta_->value.data(), y, saved.normalized,
@@ -34,12 +30,6 @@ void Norm::accumulate(const Saved& saved, ConstMatrix dy) const {
   if (frozen()) return;
   norm_accumulate(kind_, saved.normalized, dy, gamma_->gradient.data(),
                   beta_ == nullptr ? nullptr : beta_->gradient.data());
-}
-
-Cost Norm::cost(std::size_t rows) const {
-  const NormFlops count = norm_flops(kind_, rows, gamma_->cols);
-  return {flops(Kind::kNorm, count.forward), flops(Kind::kNorm, count.backward),
-          flops(Kind::kNorm, frozen() ? 0 : count.accumulate)};
 }
 
 }  // namespace longspan

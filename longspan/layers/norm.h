@@ -23,7 +23,6 @@ class Norm {
        float epsilon);
 
   Saved save(std::size_t rows, Arena& arena) const;
-  std::size_t saved_bytes(std::size_t rows) const;
 
   // y may be x.
   void forward(ConstMatrix x, Matrix y, const Saved& saved) const;
@@ -31,7 +30,6 @@ class Norm {
   void backward(const Saved& saved, ConstMatrix dy, Matrix dx, bool add) const;
   void accumulate(const Saved& saved, ConstMatrix dy) const;
 
-  Cost cost(std::size_t rows) const;
   bool frozen() const { return gamma_->constant; }
 
  private:

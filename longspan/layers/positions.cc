@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "longspan/base/config.h"
+#include "longspan/base/dry.h"
 
 namespace longspan {
 
@@ -36,22 +37,23 @@ std::vector<float> sinusoidal_table(std::size_t length, std::size_t d) {
 }
 
 RotaryTable::RotaryTable(const Rotary& rotary, std::size_t positions, std::size_t d_head)
-    : rotary_(rotary),
-      positions_(positions),
-      half_(d_head / 2),
-      cosines_(positions * half_),
-      sines_(positions * half_) {
+    : rotary_(rotary), positions_(positions), d_head_(d_head) {
   require(d_head % 2 == 0, "[rotary] heads are {} wide; need an even width", d_head);
-  rotary_table(rotary, positions, d_head, cosines_.data(), sines_.data());
+}
+
+void RotaryTable::allocate() {
+  cosines_.resize(positions_ * d_head_ / 2);
+  sines_.resize(cosines_.size());
+  rotary_table(rotary_, positions_, d_head_, cosines_.data(), sines_.data());
 }
 
 void RotaryTable::apply(Heads x, std::size_t first, bool inverse) const {
   require(first + x.n <= positions_, "[rotary] position {} is asked for; the table has {}",
           first + x.n, positions_);
-  rotate(rotary_, {cosines_.data(), positions_, half_}, {sines_.data(), positions_, half_}, first,
-         x, inverse);
+  const std::size_t half = d_head_ / 2;
+  require(Dry::on() || !cosines_.empty(), "[rotary] the table has no memory; allocate first");
+  rotate(rotary_, {cosines_.data(), positions_, half}, {sines_.data(), positions_, half}, first, x,
+         inverse);
 }
-
-Work RotaryTable::work(std::uint64_t elements) { return flops(Kind::kRotary, 3 * elements); }
 
 }  // namespace longspan

@@ -23,18 +23,18 @@ PositionKind position_kind_from(std::string_view name);
 // The fixed table [length, d].
 std::vector<float> sinusoidal_table(std::size_t length, std::size_t d);
 
-// The angles of rotary positions, shared by all layers of a model.
+// The angles of rotary positions, shared by all layers of a model. They are computed by allocate().
 class RotaryTable {
  public:
   RotaryTable(const Rotary& rotary, std::size_t positions, std::size_t d_head);
+  void allocate();
   // Rotates each head's rows, row n by position first + n; `inverse` is the gradient.
   void apply(Heads x, std::size_t first, bool inverse) const;
-  static Work work(std::uint64_t elements);
 
  private:
   Rotary rotary_;
   std::size_t positions_;
-  std::size_t half_;
+  std::size_t d_head_;
   std::vector<float> cosines_;
   std::vector<float> sines_;
 };

@@ -25,13 +25,12 @@ Wiring wiring_from(std::string_view name) {
 }
 
 Residual::Residual(std::unique_ptr<Branch> branch, std::unique_ptr<Norm> norm, Wiring wiring,
-                   std::size_t d_model, float dropout, bool recomputed)
+                   std::size_t d_model, float dropout)
     : branch_(std::move(branch)),
       norm_(std::move(norm)),
       wiring_(wiring),
       d_model_(d_model),
-      dropout_(dropout),
-      recomputed_(recomputed) {}
+      dropout_(dropout) {}
 
 ResidualSaved Residual::save(const Pass& pass, Arena& arena) const {
   ResidualSaved saved;
@@ -42,16 +41,11 @@ ResidualSaved Residual::save(const Pass& pass, Arena& arena) const {
   return saved;
 }
 
-std::size_t Residual::saved_bytes(const Pass& pass) const {
-  return norm_->saved_bytes(pass.rows()) + (wiring_ == Wiring::kPostNorm ? 0 : row_bytes(pass)) +
-         branch_->footprint(pass).saved;
-}
-
 void Residual::branch_forward(const Pass& pass, ConstMatrix x, Matrix s, const BranchSaved* saved,
                               Arena& arena) const {
   const Phase phase = phase_of(pass);
   {
-    const Meter::Scope scope(branch_->meter_name(), phase);
+    const Place::Scope scope(branch_->meter_name(), phase);
     branch_->forward(pass, x, s, saved, arena);
   }
   if (drops(pass)) apply_dropout(pass, s, s, phase);
@@ -67,34 +61,35 @@ void Residual::branch_backward(const Pass& pass, const ResidualSaved& saved, Con
   }
   BranchSignals signals;
   {
-    const Meter::Scope scope(branch_->meter_name(), Phase::kBackward);
+    const Place::Scope scope(branch_->meter_name(), Phase::kBackward);
     signals = branch_->backward(pass, saved.branch, dy, dx, arena);
   }
-  const Meter::Scope scope(branch_->meter_name(), Phase::kUpdate);
+  const Place::Scope scope(branch_->meter_name(), Phase::kUpdate);
   branch_->accumulate(pass, saved.branch_input, saved.branch, dy, signals);
 }
 
 void Residual::apply_dropout(const Pass& pass, ConstMatrix x, Matrix y, Phase phase) const {
-  const Meter::Scope scope(kNormMeter, phase);
+  const Place::Scope scope(kNormMeter, phase);
   dropout({dropout_, derive(pass.key, "residual")}, x, y);
 }
 
 void Residual::norm_forward(ConstMatrix x, Matrix y, const Norm::Saved& saved, Phase phase) const {
-  const Meter::Scope scope(kNormMeter, phase);
+  const Place::Scope scope(kNormMeter, phase);
   norm_->forward(x, y, saved);
 }
 
 void Residual::norm_backward(const Norm::Saved& saved, ConstMatrix dy, Matrix dx, bool add) const {
   {
-    const Meter::Scope scope(kNormMeter, Phase::kUpdate);
+    const Place::Scope scope(kNormMeter, Phase::kUpdate);
     norm_->accumulate(saved, dy);
   }
-  const Meter::Scope scope(kNormMeter, Phase::kBackward);
+  const Place::Scope scope(kNormMeter, Phase::kBackward);
   norm_->backward(saved, dy, dx, add);
 }
 
 void Residual::forward(const Pass& pass, ConstMatrix x, Matrix y, ResidualSaved* saved,
                        Arena& arena) const {
+  const Place::Scope place(branch_->meter_name(), phase_of(pass));
   if (saved != nullptr) *saved = save(pass, arena);
   const BranchSaved* branch_saved = saved == nullptr ? nullptr : &saved->branch;
   const Norm::Saved norm_saved = saved == nullptr ? Norm::Saved{} : saved->norm;
@@ -102,7 +97,7 @@ void Residual::forward(const Pass& pass, ConstMatrix x, Matrix y, ResidualSaved*
   if (wiring_ == Wiring::kPostNorm) {
     if (saved != nullptr) saved->branch_input = x;
     branch_forward(pass, x, y, branch_saved, arena);
-    const Meter::Scope scope(kNormMeter, phase_of(pass));
+    const Place::Scope scope(kNormMeter, phase_of(pass));
     add(x, y, y);
     norm_->forward(y, y, norm_saved);
     return;
@@ -111,18 +106,19 @@ void Residual::forward(const Pass& pass, ConstMatrix x, Matrix y, ResidualSaved*
       saved == nullptr ? arena.matrix(pass.rows(), d_model_) : saved->normalized;
   norm_forward(x, normalized, norm_saved, phase_of(pass));
   branch_forward(pass, normalized, y, branch_saved, arena);
-  const Meter::Scope scope(kNormMeter, phase_of(pass));
+  const Place::Scope scope(kNormMeter, phase_of(pass));
   add(x, y, y);
 }
 
 void Residual::backward(const Pass& pass, const ResidualSaved& saved, Matrix g,
                         Arena& arena) const {
+  const Place::Scope place(branch_->meter_name(), Phase::kBackward);
   const Arena::Frame frame(arena);
   const Matrix t = arena.matrix(pass.rows(), d_model_);
   if (wiring_ == Wiring::kPostNorm) {
     norm_backward(saved.norm, g, g, /*add=*/false);
     branch_backward(pass, saved, g, t, arena);
-    const Meter::Scope scope(kNormMeter, Phase::kBackward);
+    const Place::Scope scope(kNormMeter, Phase::kBackward);
     add(t, g, g);
   } else {
     branch_backward(pass, saved, g, t, arena);
@@ -131,17 +127,19 @@ void Residual::backward(const Pass& pass, const ResidualSaved& saved, Matrix g,
 }
 
 void Residual::add_to(const Pass& pass, ConstMatrix source, Matrix target, Arena& arena) const {
+  const Place::Scope place(branch_->meter_name(), Phase::kForward);
   const Arena::Frame frame(arena);
   const Matrix normalized = arena.matrix(pass.rows(), d_model_);
   const Matrix s = arena.matrix(pass.rows(), d_model_);
   norm_forward(source, normalized, {}, Phase::kForward);
   branch_forward(pass, normalized, s, nullptr, arena);
-  const Meter::Scope scope(kNormMeter, Phase::kForward);
+  const Place::Scope scope(kNormMeter, Phase::kForward);
   add(s, target, target);
 }
 
 void Residual::undo(const Pass& pass, ConstMatrix source, Matrix target,
                     ConstMatrix target_gradient, Matrix source_gradient, Arena& arena) const {
+  const Place::Scope place(branch_->meter_name(), Phase::kBackward);
   const Arena::Frame frame(arena);
   Pass again = pass;
   again.recomputing = true;
@@ -150,57 +148,11 @@ void Residual::undo(const Pass& pass, ConstMatrix source, Matrix target,
   norm_forward(source, saved.normalized, saved.norm, Phase::kBackward);
   branch_forward(again, saved.normalized, s, &saved.branch, arena);
   {
-    const Meter::Scope scope(kNormMeter, Phase::kBackward);
+    const Place::Scope scope(kNormMeter, Phase::kBackward);
     subtract(target, s, target);
   }
   branch_backward(pass, saved, target_gradient, s, arena);
   norm_backward(saved.norm, s, source_gradient, /*add=*/true);
-}
-
-void Residual::plan_forward(const Pass& pass, bool saves, ArenaPlan& plan) const {
-  const Footprint f = branch_->footprint(pass);
-  if (saves) plan.take(saved_bytes(pass));
-  const ArenaPlan::Frame frame(plan);
-  if (!saves && wiring_ != Wiring::kPostNorm) plan.take(row_bytes(pass));
-  plan.touch(saves ? f.forward_scratch : f.inference_scratch);
-}
-
-void Residual::plan_backward(const Pass& pass, ArenaPlan& plan) const {
-  const ArenaPlan::Frame frame(plan);
-  plan.take(row_bytes(pass));
-  if (drops(pass)) plan.take(row_bytes(pass));
-  plan.take(branch_->footprint(pass).backward_scratch);
-}
-
-void Residual::plan_add_to(const Pass& pass, ArenaPlan& plan) const {
-  const ArenaPlan::Frame frame(plan);
-  plan.take(2 * row_bytes(pass));
-  plan.take(branch_->footprint(pass).inference_scratch);
-}
-
-void Residual::plan_undo(const Pass& pass, ArenaPlan& plan) const {
-  const ArenaPlan::Frame frame(plan);
-  const Footprint f = branch_->footprint(pass);
-  plan.take(saved_bytes(pass) + row_bytes(pass));
-  plan.touch(f.forward_scratch);
-  plan.touch((drops(pass) ? row_bytes(pass) : 0) + f.backward_scratch);
-}
-
-Cost Residual::branch_cost(const Pass& pass) const {
-  Cost cost = branch_->cost(pass);
-  if (recomputed_) cost.backward += cost.forward;
-  return cost;
-}
-
-Cost Residual::norm_cost(const Pass& pass) const {
-  const std::uint64_t elements = std::uint64_t{pass.rows()} * d_model_;
-  Cost cost = norm_->cost(pass.rows());
-  cost.forward += flops(Kind::kAdd, elements);
-  if (drops(pass)) cost.forward += flops(Kind::kDropout, elements);
-  cost.backward += flops(Kind::kAdd, elements);
-  if (drops(pass)) cost.backward += flops(Kind::kDropout, elements);
-  if (recomputed_) cost.backward += cost.forward;
-  return cost;
 }
 
 }  // namespace longspan

@@ -36,15 +36,11 @@ struct ResidualOutputs {
 
 class Residual {
  public:
-  // `recomputed`: backward computes the sublayer a second time, because nothing of it was kept.
   Residual(std::unique_ptr<Branch> branch, std::unique_ptr<Norm> norm, Wiring wiring,
-           std::size_t d_model, float dropout, bool recomputed);
+           std::size_t d_model, float dropout);
 
   const Branch& branch() const { return *branch_; }
   Branch& branch() { return *branch_; }
-  // Of the branch, and of the norm with the residual addition and dropout.
-  Cost branch_cost(const Pass& pass) const;
-  Cost norm_cost(const Pass& pass) const;
 
   // y = the sublayer of x; y must not be x. With `saved` null nothing is kept. The kept matrices
   // are taken from the arena before y is written, so the caller takes y first.
@@ -59,12 +55,6 @@ class Residual {
   void undo(const Pass& pass, ConstMatrix source, Matrix target, ConstMatrix target_gradient,
             Matrix source_gradient, Arena& arena) const;
 
-  // The arena's side of the calls above.
-  void plan_forward(const Pass& pass, bool saves, ArenaPlan& plan) const;
-  void plan_backward(const Pass& pass, ArenaPlan& plan) const;
-  void plan_add_to(const Pass& pass, ArenaPlan& plan) const;
-  void plan_undo(const Pass& pass, ArenaPlan& plan) const;
-
   // Two passes compared. y = the sublayer of x, or for reversible wiring y += f(norm(x)).
   // The memory for the standard pass that writes y:
   ResidualOutputs take_outputs(const Pass& pass, Matrix y, Arena& arena) const;
@@ -74,16 +64,10 @@ class Residual {
   // here. Spoils the outputs, y of the standard pass excepted.
   void learn(const Pass& pass, ConstMatrix x, Matrix y, const ResidualOutputs& outputs, float scale,
              Arena& arena) const;
-  std::size_t outputs_bytes(const Pass& pass) const;
-  void plan_observe(const Pass& pass, ArenaPlan& plan) const;
-  void plan_learn(const Pass& pass, ArenaPlan& plan) const;
-  Work contrast_cost(const Pass& pass) const;
 
  private:
   bool drops(const Pass& pass) const { return pass.training && dropout_ > 0.0F; }
-  std::size_t row_bytes(const Pass& pass) const { return Arena::bytes_for(pass.rows() * d_model_); }
   ResidualSaved save(const Pass& pass, Arena& arena) const;
-  std::size_t saved_bytes(const Pass& pass) const;
   // s = dropout(f(x)).
   void branch_forward(const Pass& pass, ConstMatrix x, Matrix s, const BranchSaved* saved,
                       Arena& arena) const;
@@ -104,7 +88,6 @@ class Residual {
   Wiring wiring_;
   std::size_t d_model_;
   float dropout_;
-  bool recomputed_;
 };
 
 }  // namespace longspan

@@ -9,6 +9,7 @@ constexpr std::string_view kNormMeter = "add & norm";
 }
 
 ResidualOutputs Residual::take_outputs(const Pass& pass, Matrix y, Arena& arena) const {
+  const Place::Scope place(branch_->meter_name(), Phase::kForward);
   ResidualOutputs outputs;
   if (!norm_->frozen()) outputs.norm = post_norm() ? y : arena.matrix(pass.rows(), d_model_);
   if (branch_->trained()) {
@@ -18,18 +19,12 @@ ResidualOutputs Residual::take_outputs(const Pass& pass, Matrix y, Arena& arena)
   return outputs;
 }
 
-std::size_t Residual::outputs_bytes(const Pass& pass) const {
-  const std::size_t norm = norm_->frozen() || post_norm() ? 0 : row_bytes(pass);
-  if (!branch_->trained()) return norm;
-  return norm + branch_->contrast_footprint(pass).outputs + row_bytes(pass);
-}
-
 void Residual::combine(const Pass& pass, ConstMatrix x, Matrix y, const Norm::Saved& norm_saved,
                        Matrix normalized, Matrix s, const BranchSaved* branch_saved,
                        Arena& arena) const {
   if (!post_norm()) norm_forward(x, normalized, norm_saved, Phase::kForward);
   branch_forward(pass, post_norm() ? x : normalized, s, branch_saved, arena);
-  const Meter::Scope scope(kNormMeter, Phase::kForward);
+  const Place::Scope scope(kNormMeter, Phase::kForward);
   if (wiring_ == Wiring::kReversible) {
     add(s, y, y);
   } else {
@@ -41,6 +36,7 @@ void Residual::combine(const Pass& pass, ConstMatrix x, Matrix y, const Norm::Sa
 
 void Residual::observe(const Pass& pass, ConstMatrix x, Matrix y, const ResidualOutputs& outputs,
                        Arena& arena) const {
+  const Place::Scope place(branch_->meter_name(), Phase::kForward);
   const Arena::Frame frame(arena);
   const bool own = !post_norm() && norm_->frozen();
   const Matrix normalized = own ? arena.matrix(pass.rows(), d_model_) : outputs.norm;
@@ -49,19 +45,9 @@ void Residual::observe(const Pass& pass, ConstMatrix x, Matrix y, const Residual
   combine(pass, x, y, {}, normalized, s, trained ? &outputs.branch : nullptr, arena);
 }
 
-void Residual::plan_observe(const Pass& pass, ArenaPlan& plan) const {
-  const ArenaPlan::Frame frame(plan);
-  if (!post_norm() && norm_->frozen()) plan.take(row_bytes(pass));
-  if (branch_->trained()) {
-    plan.touch(branch_->contrast_footprint(pass).outputs_scratch);
-  } else {
-    plan.take(row_bytes(pass));
-    plan.touch(branch_->footprint(pass).inference_scratch);
-  }
-}
-
 void Residual::learn(const Pass& pass, ConstMatrix x, Matrix y, const ResidualOutputs& outputs,
                      float scale, Arena& arena) const {
+  const Place::Scope place(branch_->meter_name(), Phase::kForward);
   const Arena::Frame frame(arena);
   Norm::Saved norm_saved;
   if (!norm_->frozen()) norm_saved = norm_->save(pass.rows(), arena);
@@ -75,43 +61,20 @@ void Residual::learn(const Pass& pass, ConstMatrix x, Matrix y, const ResidualOu
   if (trained) {
     BranchSignals signals;
     {
-      const Meter::Scope scope(kOverheadMeter, Phase::kUpdate);
+      const Place::Scope scope(kOverheadMeter, Phase::kUpdate);
       difference(scale, outputs.branch_output, s, outputs.branch_output);
       signals = branch_->contrast(pass, outputs.branch, saved, scale, arena);
     }
-    const Meter::Scope scope(branch_->meter_name(), Phase::kUpdate);
+    const Place::Scope scope(branch_->meter_name(), Phase::kUpdate);
     branch_->accumulate(pass, post_norm() ? x : normalized, saved, outputs.branch_output, signals);
   }
   if (norm_->frozen()) return;
   {
-    const Meter::Scope scope(kOverheadMeter, Phase::kUpdate);
+    const Place::Scope scope(kOverheadMeter, Phase::kUpdate);
     difference(scale, outputs.norm, post_norm() ? y : normalized, s);
   }
-  const Meter::Scope scope(kNormMeter, Phase::kUpdate);
+  const Place::Scope scope(kNormMeter, Phase::kUpdate);
   norm_->accumulate(norm_saved, s);
-}
-
-void Residual::plan_learn(const Pass& pass, ArenaPlan& plan) const {
-  const ArenaPlan::Frame frame(plan);
-  if (!norm_->frozen()) plan.take(norm_->saved_bytes(pass.rows()));
-  if (!post_norm()) plan.take(row_bytes(pass));
-  plan.take(row_bytes(pass));
-  if (!branch_->trained()) {
-    plan.touch(branch_->footprint(pass).inference_scratch);
-    return;
-  }
-  const ContrastFootprint f = branch_->contrast_footprint(pass);
-  plan.take(f.modulated);
-  plan.touch(f.modulated_scratch);
-  plan.touch(f.contrast_scratch);
-}
-
-Work Residual::contrast_cost(const Pass& pass) const {
-  const std::uint64_t elements = std::uint64_t{pass.rows()} * d_model_;
-  Work work;
-  if (branch_->trained()) work += branch_->contrast_cost(pass) + flops(Kind::kAdd, elements);
-  if (!norm_->frozen()) work += flops(Kind::kAdd, elements);
-  return work;
 }
 
 }  // namespace longspan

@@ -9,8 +9,7 @@ class Backprop final : public Rule {
  public:
   explicit Backprop(Model& model) : model_(model) {}
   void prepare(const Batch& shape) override { model_.prepare_training(shape); }
-  StepMemory memory(const Batch& shape) const override { return model_.training_memory(shape); }
-  CostTable cost(const Batch& batch) const override { return model_.cost(batch, true); }
+  StepMemory walk(const Batch& shape) const override { return model_.walk_training(shape); }
   CrossEntropy accumulate(const Batch& batch, RandomKey key, float scale) override {
     const CrossEntropy loss = model_.forward(batch, key, scale);
     model_.backward(batch, scale);

@@ -1,7 +1,11 @@
 #include "longspan/learning/optimizer.h"
 
+#include <algorithm>
+#include <array>
+#include <cmath>
+
 #include "longspan/base/config.h"
-#include "longspan/base/cost.h"
+#include "longspan/base/place.h"
 #include "longspan/kernels/vector.h"
 
 namespace longspan {
@@ -19,41 +23,76 @@ Optimizer::Optimizer(const OptimizerConfig& config, Parameters& parameters)
   for (std::vector<float>& block : state_) block.assign(parameters.count(), 0.0F);
 }
 
-void Optimizer::step(float learning_rate, float gradient_scale) {
-  const Meter::Scope scope("optimizer", Phase::kOptimizer);
-  ++steps_;
-  const std::size_t matrices = parameters_.matrix_count();
-  step_range(0, matrices, learning_rate, gradient_scale, config_.weight_decay);
-  step_range(matrices, parameters_.count(), learning_rate, gradient_scale, 0.0F);
-}
+namespace {
 
-void Optimizer::step_range(std::size_t begin, std::size_t end, float learning_rate,
-                           float gradient_scale, float decay) {
+// What a step reads and writes.
+struct Blocks {
+  std::span<float> gradients;
+  std::span<float> values;
+  std::span<const std::span<float>> averages;
+};
+
+void step_range(const OptimizerConfig& config, StepOptions options, const Blocks& blocks,
+                std::size_t begin, std::size_t end) {
+  options.momentum = config.momentum;
+  options.beta1 = config.beta1;
+  options.beta2 = config.beta2;
+  options.epsilon = config.epsilon;
+  options.decoupled = config.kind == "adamw";
   const auto part = [&](std::span<float> block) { return block.subspan(begin, end - begin); };
-  const StepOptions options{.learning_rate = learning_rate,
-                            .gradient_scale = gradient_scale,
-                            .weight_decay = decay,
-                            .momentum = config_.momentum,
-                            .beta1 = config_.beta1,
-                            .beta2 = config_.beta2,
-                            .epsilon = config_.epsilon,
-                            .step = steps_,
-                            .decoupled = config_.kind == "adamw"};
-  const auto g = part(parameters_.gradients());
-  const auto w = part(parameters_.values());
-  if (state_.empty()) {
+  const auto g = part(blocks.gradients);
+  const auto w = part(blocks.values);
+  if (blocks.averages.empty()) {
     sgd_step(options, g, w);
-  } else if (state_.size() == 1) {
-    momentum_step(options, g, part(state_[0]), w);
+  } else if (blocks.averages.size() == 1) {
+    momentum_step(options, g, part(blocks.averages[0]), w);
   } else {
-    adam_step(options, g, part(state_[0]), part(state_[1]), w);
+    adam_step(options, g, part(blocks.averages[0]), part(blocks.averages[1]), w);
   }
 }
 
-Work Optimizer::cost() const {
-  constexpr std::uint64_t kPerElement[] = {2, 4, 12};
-  const std::uint64_t decayed = config_.weight_decay == 0.0F ? 0 : parameters_.matrix_count();
-  return flops(Kind::kOptimizer, kPerElement[state_.size()] * parameters_.count() + 2 * decayed);
+// Weight decay is for the matrices, which come first.
+void step_blocks(const OptimizerConfig& config, StepOptions options, const Blocks& blocks,
+                 std::size_t matrices) {
+  const Place::Scope scope("optimizer", Phase::kOptimizer);
+  options.weight_decay = config.weight_decay;
+  step_range(config, options, blocks, 0, matrices);
+  options.weight_decay = 0.0F;
+  step_range(config, options, blocks, matrices, blocks.values.size());
+}
+
+}  // namespace
+
+double Optimizer::norm(std::span<const float> gradients) {
+  const Place::Scope scope("clipping", Phase::kOptimizer);
+  return std::sqrt(sum_of_squares(gradients));
+}
+
+void Optimizer::clear(std::span<float> gradients) {
+  const Place::Scope scope("optimizer", Phase::kOptimizer);
+  fill({gradients.data(), 1, gradients.size()}, 0.0F);
+}
+
+void Optimizer::step(float learning_rate, float gradient_scale) {
+  ++steps_;
+  std::array<std::span<float>, 2> averages;
+  std::ranges::copy(state_, averages.begin());
+  const StepOptions options{
+      .learning_rate = learning_rate, .gradient_scale = gradient_scale, .step = steps_};
+  step_blocks(
+      config_, options,
+      {parameters_.gradients(), parameters_.values(), std::span(averages).first(state_.size())},
+      parameters_.matrix_count());
+}
+
+void Optimizer::walk(const OptimizerConfig& config, const Parameters& parameters) {
+  const Dry dry;
+  const std::span<float> block = Dry::memory<float>(parameters.count());
+  const std::array<std::span<float>, 2> averages = {block, block};
+  clear(block);
+  norm(block);
+  step_blocks(config, {}, {block, block, std::span(averages).first(state_blocks(config))},
+              parameters.matrix_count());
 }
 
 }  // namespace longspan

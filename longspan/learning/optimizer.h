@@ -13,7 +13,6 @@
 #include <string>
 #include <vector>
 
-#include "longspan/base/meter.h"
 #include "longspan/base/parameter.h"
 
 namespace longspan {
@@ -49,14 +48,15 @@ class Optimizer {
   void set_steps(std::uint64_t steps) { steps_ = steps; }
   // The moving averages, to be saved and restored.
   std::vector<std::vector<float>>& state() { return state_; }
-  // What step() does, and what its state takes.
-  Work cost() const;
+  // What comes before: the gradients to zero; their norm.
+  static void clear(std::span<float> gradients);
+  static double norm(std::span<const float> gradients);
+  // All of it dry.
+  static void walk(const OptimizerConfig& config, const Parameters& parameters);
+  // Numbers kept for each parameter.
   static std::size_t state_blocks(const OptimizerConfig& config);
 
  private:
-  void step_range(std::size_t begin, std::size_t end, float learning_rate, float gradient_scale,
-                  float decay);
-
   OptimizerConfig config_;
   Parameters& parameters_;
   std::vector<std::vector<float>> state_;

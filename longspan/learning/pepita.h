@@ -11,24 +11,19 @@ template <Recall recall>
 class ForwardRule final : public Rule {
  public:
   ForwardRule(Model& model, const Feedback& feedback, RandomKey seed)
-      : model_(model), feedback_(feedback), passes_(model, recall, feedback, seed) {}
+      : model_(model), passes_(model, recall, feedback, seed) {}
 
-  void prepare(const Batch& shape) override { passes_.prepare(shape); }
-  StepMemory memory(const Batch& shape) const override {
-    return ForwardLearning::memory(model_, recall, feedback_, shape);
-  }
-  CostTable cost(const Batch& batch) const override {
-    return ForwardLearning::cost(model_, recall, feedback_, batch);
-  }
+  void prepare(const Batch& shape) override { passes_.prepare(model_, shape); }
+  StepMemory walk(const Batch& shape) const override { return passes_.walk(shape); }
+  std::size_t own_floats() const override { return passes_.projection_floats(); }
   CrossEntropy accumulate(const Batch& batch, RandomKey key, float scale) override {
-    return passes_.accumulate(batch, key, scale);
+    return passes_.accumulate(model_, batch, key, scale);
   }
   // F, to give it what somebody else drew.
   Matrix projection() { return passes_.projection(); }
 
  private:
   Model& model_;
-  Feedback feedback_;
   ForwardLearning passes_;
 };
 

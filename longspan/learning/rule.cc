@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "longspan/base/config.h"
+#include "longspan/base/meter.h"
 #include "longspan/learning/backprop.h"
 #include "longspan/learning/pepita.h"
 
@@ -30,6 +31,15 @@ constexpr std::array kRules = {
 };
 
 }  // namespace
+
+CostTable Rule::cost(const Batch& shape) const {
+  Meter meter;
+  {
+    const Meter::Use use(meter);
+    walk(shape);
+  }
+  return cost_of(meter);
+}
 
 std::span<const RuleEntry> rules() { return kRules; }
 

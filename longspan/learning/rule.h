@@ -16,9 +16,12 @@ class Rule {
   virtual ~Rule() = default;
   // Checks and books a step of this shape (tokens may be empty) before there is any data.
   virtual void prepare(const Batch& shape) = 0;
-  // What a step takes from the model's arena and what it executes, by the meter's names.
-  virtual StepMemory memory(const Batch& shape) const = 0;
-  virtual CostTable cost(const Batch& batch) const = 0;
+  // A step dry: what it takes from the model's arena; a listener hears what it does.
+  virtual StepMemory walk(const Batch& shape) const = 0;
+  // What such a walk executes, by the meter's names.
+  CostTable cost(const Batch& shape) const;
+  // Floats that the rule keeps for itself.
+  virtual std::size_t own_floats() const { return 0; }
   // Adds the gradients of scale·(sum of the batch's losses), or what the rule has for them, to the
   // model's; returns the loss before the step. `key` seeds the dropout of this batch.
   virtual CrossEntropy accumulate(const Batch& batch, RandomKey key, float scale) = 0;

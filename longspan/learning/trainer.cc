@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "longspan/base/error.h"
-#include "longspan/kernels/vector.h"
 
 namespace longspan {
 
@@ -27,7 +26,7 @@ StepReport Trainer::step(std::span<const Batch> micro_batches) {
   require(counted > 0, "[train] every target of the batch is ignored; need at least one");
   const float scale = 1.0F / static_cast<float>(counted);
   const auto gradients = model_.parameters().gradients();
-  fill({gradients.data(), 1, gradients.size()}, 0.0F);
+  Optimizer::clear(gradients);
 
   model_.begin_step(steps());
   const RandomKey key = derive(derive(config_.seed, "dropout"), steps());
@@ -37,10 +36,7 @@ StepReport Trainer::step(std::span<const Batch> micro_batches) {
   }
   report.loss = sum / static_cast<double>(counted);
   report.learning_rate = learning_rate(config_.schedule, steps());
-  {
-    const Meter::Scope scope("clipping", Phase::kOptimizer);
-    report.gradient_norm = std::sqrt(sum_of_squares(gradients));
-  }
+  report.gradient_norm = Optimizer::norm(gradients);
   report.finite = std::isfinite(report.loss) && std::isfinite(report.gradient_norm);
   if (report.finite) {
     const bool clips = config_.clip > 0.0F && report.gradient_norm > config_.clip;

@@ -20,7 +20,7 @@ Calibration ideal() {
     config.attention = attention;
     config.family = "encoder";
     config.max_length = 64;
-    const Model model(config, ModelUse::kCount);
+    const Model model(config);
     const Batch shape{.batch = 1, .length = 64};
     for (const auto& operations :
          {forward_operations(model, shape), step_operations(model, shape, OptimizerConfig{})}) {

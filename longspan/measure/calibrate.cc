@@ -157,10 +157,12 @@ Split split(const Calibration& c, std::span<const Operation> operations, const s
             double bytes) {
   Split s;
   for (const Operation& o : operations) {
+    const auto times = static_cast<double>(o.times);
     if (o.rate == rate) {
-      s.x = o.x;
+      s.x.resize(o.x.size());
+      for (std::size_t i = 0; i < o.x.size(); ++i) s.x[i] += times * o.x[i];
     } else {
-      s.others += seconds_of(c, o, bytes);
+      s.others += times * seconds_of(c, o, bytes);
     }
   }
   return s;
@@ -265,8 +267,13 @@ constexpr std::array kClosingPoints = {
 TimedPoint closing_point(const Calibration& c, std::span<const Operation> operations,
                          std::size_t bytes, const Samples& samples) {
   double sum = 0.0;
-  for (const Operation& o : operations) sum += seconds_of(c, o, static_cast<double>(bytes));
-  return {{sum, static_cast<double>(operations.size())}, samples.undisturbed()};
+  double calls = 0.0;
+  for (const Operation& o : operations) {
+    const auto times = static_cast<double>(o.times);
+    sum += times * seconds_of(c, o, static_cast<double>(bytes));
+    calls += times;
+  }
+  return {{sum, calls}, samples.undisturbed()};
 }
 
 Closing closing(std::span<const TimedPoint> points) {

@@ -29,7 +29,7 @@ CompareWork sum(const Cost& cost, bool trains) {
 }
 
 void predict_model(const Calibration& calibration, const CompareCase& c, CasePrediction& p) {
-  const Model model(c.model(), ModelUse::kCount);
+  const Model model(c.model());
   const Batch shape = shape_of(c);
   Cost cost;
   for (const auto& [layer, part] : model.cost(shape, c.trains())) cost += part;
@@ -132,7 +132,7 @@ std::uint64_t parameters_added(const CompareCase& c) {
   CompareCase plain = c;
   plain.attention = "flash";
   const auto count = [](const CompareCase& which) {
-    return Model(which.model(), ModelUse::kCount).parameters().count();
+    return Model(which.model()).parameters().count();
   };
   const std::size_t own = count(c);
   const std::size_t others = count(plain);

@@ -129,11 +129,16 @@ void RowCalls::loss() {
   for (std::size_t i = 0; i < rows_; ++i) targets[i] = static_cast<std::int32_t>(i % cols_);
   add("loss",
       [&p = pool_, r = rows_, c = cols_, targets] { cross_entropy(p.matrix(r, c), targets); });
-  add("loss saved", [&p = pool_, r = rows_, c = cols_, targets] {
-    const Matrix x = p.matrix(r, c);
-    cross_entropy_forward(x, targets, 1.0F);
-    cross_entropy_backward(x, targets, 1.0F);
+  add("loss forward", [&p = pool_, r = rows_, c = cols_, targets] {
+    cross_entropy_forward(p.matrix(r, c), targets, 1.0F);
   });
+  add("softmax", [&p = pool_, r = rows_, c = cols_] { softmax_forward(p.matrix(r, c)); });
+  // One element of each row.
+  calls_.push_back(
+      {"loss backward", row_quantities(rows_, 1), [&p = pool_, r = rows_, c = cols_, targets] {
+         p.begin();
+         cross_entropy_backward(p.matrix(r, c), targets, 1e-6F);
+       }});
 }
 
 void RowCalls::tables() {
@@ -166,6 +171,10 @@ void RowCalls::sums() {
     const Matrix a = p.matrix(r, c);
     const Matrix b = p.matrix(r, c);
     longspan::add(a, b, b);
+  });
+  add("move", [&p = pool_, r = rows_, c = cols_] {
+    const Matrix x = p.matrix(r, c);
+    longspan::copy(x, p.matrix(r, c));
   });
   add("column sums", [&p = pool_, r = rows_, c = cols_] {
     const Matrix x = p.matrix(r, c);
@@ -243,11 +252,7 @@ void add_optimizer_calls(OperandPool& pool, std::vector<TimedCall>& calls) {
   const std::size_t largest = pool.bytes() / sizeof(float) / 5;
   for (const std::size_t count : {largest / 16, largest / 4, largest}) {
     RowCalls flat(pool, calls, 1, count);
-    flat.add("zero and norm", [&p = pool, count] {
-      const auto g = p.floats(count);
-      fill({g.data(), 1, count}, 0.0F);
-      sum_of_squares(g);
-    });
+    flat.add("squares", [&p = pool, count] { sum_of_squares(p.floats(count)); });
     flat.add("step sgd", [&p = pool, count, options] {
       const auto g = p.floats(count);
       sgd_step(options, g, p.floats(count));
@@ -257,14 +262,12 @@ void add_optimizer_calls(OperandPool& pool, std::vector<TimedCall>& calls) {
       const auto v = p.floats(count);
       momentum_step(options, g, v, p.floats(count));
     });
-    for (const char* kind : {"adam", "adamw"}) {
-      flat.add(std::string("step ") + kind, [&p = pool, count, options] {
-        const auto g = p.floats(count);
-        const auto m = p.floats(count);
-        const auto v = p.floats(count);
-        adam_step(options, g, m, v, p.floats(count));
-      });
-    }
+    flat.add("step adam", [&p = pool, count, options] {
+      const auto g = p.floats(count);
+      const auto m = p.floats(count);
+      const auto v = p.floats(count);
+      adam_step(options, g, m, v, p.floats(count));
+    });
   }
 }
 

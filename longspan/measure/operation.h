@@ -1,4 +1,5 @@
-// A pass of a model as the calls it makes, each with the quantities on which its time depends.
+// A step as the calls it makes, each with the quantities on which its time depends: a dry step,
+// recorded.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "longspan/base/recorder.h"
 #include "longspan/learning/optimizer.h"
 #include "longspan/models/model.h"
 
@@ -16,14 +18,18 @@ struct Operation {
   std::string layer;
   Phase phase = Phase::kForward;
   std::vector<double> x;
-  std::uint64_t maccs = 0;
+  std::uint64_t times = 1;
+  std::uint64_t maccs = 0;  // of all times together
 };
 
-std::string attention_rate(std::string_view specification, Phase phase);
+std::string attention_rate(std::string_view mechanism, Phase phase);
 
-// Forward without training is Model::evaluate. With training, a whole step: forward, backward,
-// accumulation, clipping and the optimiser's update.
+std::vector<Operation> operations_of(const Recorder& recorder);
+
+// Model::evaluate.
 std::vector<Operation> forward_operations(const Model& model, const Batch& shape);
+// A whole step of backpropagation: forward, backward, accumulation, clipping and the optimiser's
+// update.
 std::vector<Operation> step_operations(const Model& model, const Batch& shape,
                                        const OptimizerConfig& optimizer);
 

@@ -19,8 +19,9 @@ TimePrediction add_up(const Calibration& c, std::span<const Operation> operation
                       std::size_t bytes, const Closing& closing) {
   TimePrediction p;
   for (const Operation& o : operations) {
-    const double seconds =
+    const double each =
         closing.factor * seconds_of(c, o, static_cast<double>(bytes)) + closing.call;
+    const double seconds = static_cast<double>(o.times) * each;
     p.by_layer[o.layer] += seconds;
     p.seconds += seconds;
   }

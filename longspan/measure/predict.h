@@ -18,7 +18,7 @@ struct TimePrediction {
   std::map<std::string, double> by_layer;  // seconds
 };
 
-// Of the calls alone, without what closing adds. `bytes` is the working set.
+// Of one call alone, without what closing adds. `bytes` is the working set.
 double seconds_of(const Calibration& calibration, const Operation& operation, double bytes);
 
 // The working set of Model::evaluate and of a step.

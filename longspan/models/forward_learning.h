@@ -36,34 +36,43 @@ inline constexpr std::string_view kProjectionMeter = "error projection";
 
 class ForwardLearning {
  public:
-  // F is drawn from `seed`.
-  ForwardLearning(Model& model, Recall recall, const Feedback& feedback, RandomKey seed);
+  // F is drawn from `seed`, if the model has memory; without, the steps can be walked.
+  ForwardLearning(const Model& model, Recall recall, const Feedback& feedback, RandomKey seed);
 
-  // Adds to the gradients of the model; returns the loss of the standard pass. `scale` weighs every
-  // sum over rows, as in Model::forward.
-  CrossEntropy accumulate(const Batch& batch, RandomKey key, float scale);
+  // Adds to the gradients of the model, which is the one above; returns the loss of the standard
+  // pass. `scale` weighs every sum over rows, as in Model::forward.
+  CrossEntropy accumulate(Model& model, const Batch& batch, RandomKey key, float scale);
+  // The same step dry; `kept` is what the standard pass leaves. A listener hears of the model's
+  // layers, of kOverheadMeter under update and of kProjectionMeter under forward.
+  StepMemory walk(const Batch& shape) const;
   // Checks and books a step of this shape before there is any data.
-  void prepare(const Batch& shape);
+  void prepare(Model& model, const Batch& shape);
 
   // F as [outputs, inputs or d_model]; empty where the error needs none.
-  Matrix projection() { return {projection_.data(), projection_rows_, projection_cols_}; }
-
-  // Of a step, without running one. `kept` is what the standard pass leaves.
-  static StepMemory memory(const Model& model, Recall recall, const Feedback& feedback,
-                           const Batch& shape);
-  static std::size_t projection_floats(const Model& model, const Feedback& feedback);
-  // By the meter's names: forward has all passes, backward is zero; beside the model's layers
-  // kOverheadMeter (under update) and kProjectionMeter (under forward).
-  static Work contrast_work(const Model& model, const Batch& batch);  // a − a_err alone
-  static CostTable cost(const Model& model, Recall recall, const Feedback& feedback,
-                        const Batch& batch);
+  Matrix projection() { return projection_; }
+  // Of its floats.
+  std::size_t projection_floats() const { return projection_.size(); }
 
  private:
-  class Planner;
   // One stack of the model with what its standard pass left.
   struct Side {
     EmbeddingOutputs embedding;
     Stack::Outputs stack;
+  };
+  // What a step owns.
+  struct Step {
+    Arena* arena = nullptr;
+    Side encoder = {};
+    Side decoder = {};
+    Mlp::Outputs mlp = {};
+    Head::Saved head = {};
+    Matrix probabilities = {};  // a_L, where the last layer learns from its difference
+    Matrix image = {};          // the error in the space of the embedding
+    ConstMatrix standard = {};  // outputs of the last stack in either pass
+    ConstMatrix modulated = {};
+    ConstMatrix memory = {};  // the encoder's for the decoder, in either pass
+    ConstMatrix memory_err = {};
+    std::size_t kept = 0;  // bytes of the arena after the standard pass
   };
   struct Views {
     const Embedding* embedding;
@@ -72,43 +81,36 @@ class ForwardLearning {
     Pass pass;
     Side* kept;
   };
-  static bool through_matrix(const Model& model, const Feedback& feedback);
+  bool through_matrix() const;
   // Whether the error reaches an encoder in the space of its embedding.
-  static bool in_model_space(const Model& model, const Feedback& feedback);
-  void take_image(const Batch& batch, ConstMatrix e, float scale);
-  Views views(const Batch& batch, RandomKey key, bool encoder);
-  void standard_pass(const Batch& batch, RandomKey key, Matrix scores);
-  void first_pass(const Batch& batch, RandomKey key, Matrix scores);
+  bool in_model_space() const;
+  void draw_projection(RandomKey seed);
+  StepMemory walk(const Batch& shape, Step& step) const;
+  CrossEntropy run(const Batch& batch, RandomKey key, float scale, Step& step) const;
+  void take_image(const Batch& batch, ConstMatrix e, float scale, Step& step) const;
+  Views views(const Batch& batch, RandomKey key, bool encoder, Step& step) const;
+  void standard_pass(const Batch& batch, RandomKey key, Matrix scores, Step& step) const;
+  void first_pass(const Batch& batch, RandomKey key, Matrix scores, Step& step) const;
   Perturbation injected(const Batch& batch, ConstMatrix e, float scale, Arena& arena) const;
   Perturbation projected(const Batch& batch, ConstMatrix e, ConstMatrix source, float scale,
-                         Arena& arena) const;
-  void attend(const Batch& batch, std::size_t b, ConstMatrix e, ConstMatrix source,
-              ConstMatrix error, float factor, Matrix out, Arena& arena) const;
-  void learn_side(const Batch& batch, bool encoder, RandomKey key, ConstMatrix e, float scale);
-  void learn_mlp(const Batch& batch, RandomKey key, ConstMatrix e, float scale);
-  void learn_head(const Batch& batch, Matrix e, float scale);
+                         Step& step) const;
+  void learn_side(const Batch& batch, bool encoder, RandomKey key, ConstMatrix e, float scale,
+                  Step& step) const;
+  void learn_mlp(const Batch& batch, RandomKey key, ConstMatrix e, float scale, Step& step) const;
+  void learn_head(const Batch& batch, Matrix e, float scale, Step& step) const;
   // Drops what the others would have learnt.
-  void keep_stream_learners();
+  void keep_stream_learners() const;
   bool keeps() const { return recall_ == Recall::kKeep; }
   bool differs() const { return feedback_.last_layer == LastLayer::kDifference; }
 
-  Model& model_;
+  const Model& model_;
   Recall recall_;
   Feedback feedback_;
-  std::vector<float> projection_;
-  std::size_t projection_rows_ = 0;
-  std::size_t projection_cols_ = 0;
-  // Of the step that runs.
-  Side encoder_;
-  Side decoder_;
-  Mlp::Outputs mlp_;
-  Head::Saved head_;
-  Matrix probabilities_;  // a_L, where the last layer learns from its difference
-  Matrix image_;          // the error in the space of the embedding
-  ConstMatrix standard_;  // outputs of the last stack in either pass
-  ConstMatrix modulated_;
-  ConstMatrix memory_;  // the encoder's for the decoder, in either pass
-  ConstMatrix memory_err_;
+  std::vector<float> drawn_;  // empty while the model has no memory
+  Matrix projection_;
+  // Their lists are kept from step to step.
+  Step step_;
+  Step dry_step_;
 };
 
 }  // namespace longspan

@@ -22,12 +22,13 @@ void Mlp::drop(const Pass& pass, std::size_t layer, Matrix x) const {
 }
 
 void Mlp::run_layer(const Pass& pass, std::size_t layer, ConstMatrix x, Matrix z, Matrix h) const {
-  const Meter::Scope scope(kMeter, Phase::kForward);
+  const Place::Scope scope(kMeter, Phase::kForward);
   layers_[layer].forward(x, config_.activation, z, h);
   drop(pass, layer, h);
 }
 
 Matrix Mlp::forward(const Pass& pass, ConstMatrix x, Tape& tape, Arena& arena) const {
+  const Place::Scope place(kMeter, Phase::kForward);
   tape.x = x;
   tape.z.resize(layers_.size());
   tape.h.resize(layers_.size());
@@ -40,24 +41,19 @@ Matrix Mlp::forward(const Pass& pass, ConstMatrix x, Tape& tape, Arena& arena) c
   return tape.h.back();
 }
 
-void Mlp::plan_forward(const Pass& pass, ArenaPlan& plan) const {
-  plan.at({.phase = "forward", .layer = kMeter});
-  plan.take(2 * layers_.size() * row_bytes(pass));
-}
-
 void Mlp::backward(const Pass& pass, const Tape& tape, Matrix g) const {
   for (std::size_t i = layers_.size(); i-- > 0;) {
     {
-      const Meter::Scope scope(kMeter, Phase::kBackward);
+      const Place::Scope scope(kMeter, Phase::kBackward);
       drop(pass, i, g);
       activation_backward(config_.activation, tape.z[i], g, g);
     }
     {
-      const Meter::Scope scope(kMeter, Phase::kUpdate);
+      const Place::Scope scope(kMeter, Phase::kUpdate);
       layers_[i].accumulate(i == 0 ? tape.x : tape.h[i - 1], g);
     }
     if (i == 0) return;
-    const Meter::Scope scope(kMeter, Phase::kBackward);
+    const Place::Scope scope(kMeter, Phase::kBackward);
     // The layer's own activations are used up: their memory takes the signal to its input.
     layers_[i].backward(g, tape.z[i]);
     g = tape.z[i];
@@ -65,6 +61,7 @@ void Mlp::backward(const Pass& pass, const Tape& tape, Matrix g) const {
 }
 
 Matrix Mlp::infer(const Pass& pass, ConstMatrix x, Arena& arena) const {
+  const Place::Scope place(kMeter, Phase::kForward);
   std::array<Matrix, 2> turns;
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     if (i < 2) turns[i] = arena.matrix(pass.rows(), config_.hidden);
@@ -74,11 +71,8 @@ Matrix Mlp::infer(const Pass& pass, ConstMatrix x, Arena& arena) const {
   return turns[(layers_.size() - 1) % 2];
 }
 
-void Mlp::plan_infer(const Pass& pass, ArenaPlan& plan) const {
-  plan.take(std::min<std::size_t>(2, layers_.size()) * row_bytes(pass));
-}
-
 Matrix Mlp::observe(const Pass& pass, ConstMatrix x, Outputs& outputs, Arena& arena) const {
+  const Place::Scope place(kMeter, Phase::kForward);
   outputs.resize(layers_.size());
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     outputs[i] = arena.matrix(pass.rows(), config_.hidden);
@@ -88,23 +82,19 @@ Matrix Mlp::observe(const Pass& pass, ConstMatrix x, Outputs& outputs, Arena& ar
   return outputs.back();
 }
 
-void Mlp::plan_observe(const Pass& pass, ArenaPlan& plan) const {
-  plan.at({.phase = "standard pass", .layer = kMeter});
-  plan.take(layers_.size() * row_bytes(pass));
-}
-
 void Mlp::learn_layer(std::size_t layer, ConstMatrix x, Matrix standard, ConstMatrix modulated,
                       float scale) const {
   {
-    const Meter::Scope scope(kOverheadMeter, Phase::kUpdate);
+    const Place::Scope scope(kOverheadMeter, Phase::kUpdate);
     difference(scale, standard, modulated, standard);
   }
-  const Meter::Scope scope(kMeter, Phase::kUpdate);
+  const Place::Scope scope(kMeter, Phase::kUpdate);
   layers_[layer].accumulate(x, standard);
 }
 
 Matrix Mlp::learn(const Pass& pass, ConstMatrix x, const Outputs& kept, float scale,
                   Arena& arena) const {
+  const Place::Scope place(kMeter, Phase::kForward);
   std::array<Matrix, 2> turns;
   for (Matrix& t : turns) t = arena.matrix(pass.rows(), config_.hidden);
   for (std::size_t i = 0; i < layers_.size(); ++i) {
@@ -118,6 +108,7 @@ Matrix Mlp::learn(const Pass& pass, ConstMatrix x, const Outputs& kept, float sc
 
 Matrix Mlp::learn_beside(const Pass& pass, ConstMatrix x, ConstMatrix& standard, float scale,
                          Arena& arena) const {
+  const Place::Scope place(kMeter, Phase::kForward);
   std::array<Matrix, 4> turns;
   for (Matrix& t : turns) t = arena.matrix(pass.rows(), config_.hidden);
   const Matrix signal = arena.matrix(pass.rows(), config_.hidden);
@@ -132,32 +123,6 @@ Matrix Mlp::learn_beside(const Pass& pass, ConstMatrix x, ConstMatrix& standard,
     x = a_err;
   }
   return turns[2 + (layers_.size() - 1) % 2];
-}
-
-void Mlp::plan_learn(const Pass& pass, bool beside, ArenaPlan& plan) const {
-  plan.at({.phase = "modulated pass", .layer = kMeter});
-  plan.take((beside ? 5 : 2) * row_bytes(pass));
-}
-
-Cost Mlp::cost(const Pass& pass) const {
-  Cost cost;
-  const std::uint64_t elements = std::uint64_t{pass.rows()} * config_.hidden;
-  const ActivationFlops f = flops_of(config_.activation);
-  for (std::size_t i = 0; i < layers_.size(); ++i) {
-    Cost layer = layers_[i].cost(pass.rows());
-    if (i == 0) layer.backward = {};
-    cost += layer;
-    cost.forward += flops(Kind::kActivation, elements * f.forward);
-    cost.backward += flops(Kind::kActivation, elements * f.backward);
-    if (!drops(pass)) continue;
-    cost.forward += flops(Kind::kDropout, elements);
-    cost.backward += flops(Kind::kDropout, elements);
-  }
-  return cost;
-}
-
-Work Mlp::contrast_cost(const Pass& pass) const {
-  return flops(Kind::kAdd, std::uint64_t{pass.rows()} * config_.hidden * layers_.size());
 }
 
 }  // namespace longspan

@@ -52,18 +52,9 @@ class Mlp {
   Matrix learn_beside(const Pass& pass, ConstMatrix x, ConstMatrix& standard, float scale,
                       Arena& arena) const;
 
-  void plan_forward(const Pass& pass, ArenaPlan& plan) const;
-  void plan_infer(const Pass& pass, ArenaPlan& plan) const;
-  void plan_observe(const Pass& pass, ArenaPlan& plan) const;
-  void plan_learn(const Pass& pass, bool beside, ArenaPlan& plan) const;
-  Cost cost(const Pass& pass) const;
-  Work contrast_cost(const Pass& pass) const;
   const MlpConfig& config() const { return config_; }
 
  private:
-  std::size_t row_bytes(const Pass& pass) const {
-    return Arena::bytes_for(pass.rows() * config_.hidden);
-  }
   bool drops(const Pass& pass) const { return pass.training && config_.dropout > 0.0F; }
   void run_layer(const Pass& pass, std::size_t layer, ConstMatrix x, Matrix z, Matrix h) const;
   void drop(const Pass& pass, std::size_t layer, Matrix x) const;

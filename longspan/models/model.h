@@ -7,20 +7,24 @@
 //   encoder–decoder   memory = encoder(embed(source)); logits = head(decoder(embed(tokens),
 //   memory))
 //
-// Building one takes no memory for weights; allocate() does. The memory of a step is booked from
-// its plan before the first step of that shape, and steps of the same shape allocate nothing.
+// Building one takes no memory for weights; allocate() does. The memory of a step is booked from a
+// dry run before the first step of that shape, and steps of the same shape allocate nothing.
 #pragma once
 
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
+#include "longspan/base/cost.h"
 #include "longspan/base/parameter.h"
 #include "longspan/kernels/softmax.h"
 #include "longspan/layers/embedding.h"
 #include "longspan/layers/head.h"
 #include "longspan/models/batch.h"
+#include "longspan/models/booking.h"
 #include "longspan/models/config.h"
 #include "longspan/models/mlp.h"
 #include "longspan/models/stack.h"
@@ -32,24 +36,27 @@ struct ModelCost {
   CostTable encoder;
   CostTable decoder;
   CostTable head;
+
+  CostTable whole() const;
 };
 
 // What a training step takes from the arena, in bytes.
 struct StepMemory {
   std::size_t kept = 0;  // when forward has ended
   std::size_t peak = 0;
-  ArenaPlan::Moment peak_at;  // when the peak is first reached
-  std::size_t largest = 0;    // the most that is taken at once
-  ArenaPlan::Moment largest_at;
-};
+  Place peak_at;            // where the peak is first reached
+  std::size_t largest = 0;  // the most that is taken at once
+  Place largest_at;
 
-// kCount: parameters, cost and memory are asked for, and nothing is run. Tables of sines are left
-// out, so that a model of any length is built at once.
-enum class ModelUse : std::uint8_t { kRun, kCount };
+  // Of a step that has run in it.
+  static StepMemory of(const Arena& arena, std::size_t kept) {
+    return {kept, arena.peak(), arena.peak_at(), arena.largest(), arena.largest_at()};
+  }
+};
 
 class Model {
  public:
-  explicit Model(const ModelConfig& config, ModelUse use = ModelUse::kRun);
+  explicit Model(const ModelConfig& config);
 
   const ModelConfig& config() const { return config_; }
   Parameters& parameters() { return *parameters_; }
@@ -96,21 +103,51 @@ class Model {
   std::vector<KeyValueCache> make_caches(std::size_t batch, std::size_t capacity,
                                          Arena& arena) const;
 
-  // What a step will take from the arena, in bytes, and what it will do, layer by layer.
-  StepMemory training_memory(const Batch& shape) const;
-  std::size_t training_bytes(const Batch& shape) const { return training_memory(shape).peak; }
-  std::size_t inference_bytes(const Batch& shape) const;
-  CostTable cost(const Batch& batch, bool training) const;
+  // Dry: the same steps without memory or arithmetic. `shape` may lack tokens and targets; every
+  // target counts then. A listener hears the calls.
+  StepMemory walk_training(const Batch& shape) const;
+  // Returns the bytes that the arena would need.
+  std::size_t walk_inference(const Batch& shape) const;
+  // One decoding step of the new tokens in `shape`, behind `used` others in caches of `capacity`.
+  std::size_t walk_decode(const Batch& shape, std::size_t used, std::size_t capacity) const;
+
+  // What comes of such walks.
+  std::size_t training_bytes(const Batch& shape) const { return walk_training(shape).peak; }
+  std::size_t inference_bytes(const Batch& shape) const { return walk_inference(shape); }
+  CostTable cost(const Batch& batch, bool training) const {
+    return cost_by_part(batch, training).whole();
+  }
   ModelCost cost_by_part(const Batch& batch, bool training) const;
 
   // The arena of the last step.
-  const Arena& arena() const { return arena_; }
+  const Arena& arena() const { return step_.arena; }
 
  private:
+  friend class ForwardLearning;
+  // What forward leaves for backward.
+  struct Tape {
+    Norm::Saved encoder_embedding;
+    Stack::Tape encoder;
+    Matrix memory;
+    Norm::Saved decoder_embedding;
+    Stack::Tape decoder;
+    Mlp::Tape mlp;
+    Head::Saved head;
+    RandomKey key = 0;
+    std::size_t batch = 0;
+    std::size_t length = 0;
+    bool ready = false;  // forward ran and nothing has used its memory since
+  };
+  // What a step owns; a dry one changes nothing else.
+  struct Step {
+    Arena arena;
+    Tape tape;
+    std::vector<KeyValueCache> caches;  // of a dry decoding step
+  };
+
   void freeze();
   void check_shape(const Batch& batch) const;
   void check_batch(const Batch& batch, bool needs_targets) const;
-  friend class ForwardLearning;
   bool has_encoder() const { return config_.family.starts_with("encoder"); }
   bool has_decoder() const { return config_.family.ends_with("decoder"); }
   std::size_t output_width() const {
@@ -125,15 +162,50 @@ class Model {
   static void remember(const Batch& batch, Pass& pass);
   TokenInput encoder_tokens(const Batch& batch) const;
   TokenInput decoder_tokens(const Batch& batch) const;
-  // Makes sure that a step of this batch has its memory.
-  void book(const Batch& batch, bool training, std::size_t bytes);
+  Targets targets(const Batch& batch) const;
+  // The batch with addresses for what it lacks.
+  Batch without_data(const Batch& shape) const;
+
+  CrossEntropy run_forward(const Batch& batch, RandomKey key, float scale, Step& step) const;
+  void run_backward(const Batch& batch, float scale, Step& step) const;
+  ConstMatrix run_logits(const Batch& batch, Arena& arena) const;
+  ConstMatrix run_decode(const Batch& batch, std::span<KeyValueCache> caches, Arena& arena) const;
   // The last hidden states, nothing kept.
-  Matrix infer(const Batch& batch, std::span<KeyValueCache> caches);
-  std::size_t planned_inference(const Batch& shape, KeyValueCache* cache) const;
+  Matrix infer(const Batch& batch, std::span<KeyValueCache> caches, Arena& arena) const;
+
+  CrossEntropy loss_of(ConstMatrix scores, const Batch& batch) const;
+  void lay_out_caches(std::size_t batch, std::size_t capacity, Arena& arena,
+                      std::vector<KeyValueCache>& caches) const;
+
+  StepMemory walk_training(const Batch& shape, Step& step) const;
+  std::size_t walk_inference(const Batch& shape, Step& step) const;
+  std::size_t walk_decode(const Batch& shape, std::size_t used, std::size_t capacity,
+                          Step& step) const;
+
+  // Makes sure that a step has its memory: `walk` runs it dry and says how much, unless the last
+  // step needed the same.
+  template <class Walk>
+  void book(std::string_view kind, const Batch& batch, std::size_t capacity, const Walk& walk) {
+    if (!booking_.holds(kind, batch, capacity)) {
+      booking_.forget();
+      take_memory(batch, kind != "inference" && kind != "decode", unheard(walk));
+      booking_.remember(kind, batch, capacity);
+    }
+    step_.arena.clear();
+    step_.arena.reset_peak();
+    step_.tape.ready = false;
+  }
+  // Nobody hears of the walk that books.
+  template <class Walk>
+  static std::size_t unheard(const Walk& walk) {
+    const Listener::Mute mute;
+    return walk();
+  }
+  void take_memory(const Batch& batch, bool training, std::size_t bytes);
 
   ModelConfig config_;
-  ModelUse use_;
   std::unique_ptr<Parameters> parameters_;  // layers point into it
+  std::shared_ptr<RotaryTable> rotary_;
   std::optional<Embedding> encoder_embedding_;
   std::optional<Stack> encoder_;
   std::optional<Embedding> decoder_embedding_;
@@ -141,20 +213,9 @@ class Model {
   std::optional<Mlp> mlp_;
   std::optional<Head> head_;
 
-  Arena arena_;
-  struct Tape {
-    Norm::Saved encoder_embedding;
-    Stack::Tape encoder;
-    Matrix memory;
-    Norm::Saved decoder_embedding;
-    Stack::Tape decoder;
-    Mlp::Tape mlp;
-    Head::Saved head;
-    RandomKey key = 0;
-    std::size_t batch = 0;
-    std::size_t length = 0;
-    bool ready = false;  // forward ran and nothing has used its memory since
-  } tape_;
+  Step step_;
+  Step dry_step_;  // its lists are kept, so that booking allocates nothing
+  Booking booking_;
 };
 
 }  // namespace longspan

@@ -32,6 +32,7 @@ void Model::check_shape(const Batch& batch) const {
 }
 
 void Model::check_batch(const Batch& batch, bool needs_targets) const {
+  require(parameters_->allocated(), "[model] the weights have no memory; allocate first");
   check_shape(batch);
   require(!mlp_ || batch.features.size() == batch.batch * config_.inputs,
           "[model] {} features; need {} of each of {} examples", batch.features.size(),

@@ -36,7 +36,7 @@ void expect_metered(const ModelConfig& config, const BatchShape& shape, RandomKe
   const CostTable table = model.cost(batch, /*training=*/true);
   std::set<std::string> counted;
   for (const auto& [key, work] : meter.entries()) {
-    if (work.flops() > 0) counted.insert(key.first);
+    if (work.flops() > 0) counted.insert(key.layer);
   }
   std::set<std::string> predicted;
   for (const auto& [layer, cost] : table) {

@@ -1,69 +1,57 @@
 // Passes that keep nothing: evaluation, and decoding with a cache.
+#include <algorithm>
+
 #include "longspan/base/error.h"
 #include "longspan/models/model.h"
 
 namespace longspan {
 
-Matrix Model::infer(const Batch& batch, std::span<KeyValueCache> caches) {
+Matrix Model::infer(const Batch& batch, std::span<KeyValueCache> caches, Arena& arena) const {
   Matrix x;
   Matrix memory;
   if (has_encoder()) {
+    const Place::Part part("encoder");
     const Pass pass = encoder_pass(batch, 0, false);
-    x = arena_.matrix(pass.rows(), config_.d_model);
-    encoder_embedding_->forward(pass, encoder_tokens(batch), x, nullptr, arena_);
-    memory = x = encoder_->infer(pass, x, {}, arena_);
+    x = encoder_embedding_->embed(pass, encoder_tokens(batch), nullptr, arena);
+    memory = x = encoder_->infer(pass, x, {}, arena);
   }
   if (has_decoder()) {
+    const Place::Part part("decoder");
     Pass pass = decoder_pass(batch, 0, false);
     pass.memory = memory;
     TokenInput tokens = decoder_tokens(batch);
     if (!caches.empty()) tokens.first_position = caches.front().used;
-    x = arena_.matrix(pass.rows(), config_.d_model);
-    decoder_embedding_->forward(pass, tokens, x, nullptr, arena_);
-    x = decoder_->infer(pass, x, caches, arena_);
+    x = decoder_embedding_->embed(pass, tokens, nullptr, arena);
+    x = decoder_->infer(pass, x, caches, arena);
   }
-  if (mlp_) x = mlp_->infer(decoder_pass(batch, 0, false), features(batch), arena_);
+  if (mlp_) {
+    const Place::Part part("encoder");
+    x = mlp_->infer(decoder_pass(batch, 0, false), features(batch), arena);
+  }
   return x;
 }
 
-std::size_t Model::planned_inference(const Batch& shape, KeyValueCache* cache) const {
-  ArenaPlan plan;
-  if (has_encoder()) {
-    const Pass pass = encoder_pass(shape, 0, false);
-    plan.take(Arena::bytes_for(pass.rows() * config_.d_model));
-    encoder_embedding_->plan_forward(pass, false, plan);
-    encoder_->plan_infer(pass, plan);
-  }
-  if (has_decoder()) {
-    Pass pass = decoder_pass(shape, 0, false);
-    pass.cache = cache;
-    plan.take(Arena::bytes_for(pass.rows() * config_.d_model));
-    decoder_embedding_->plan_forward(pass, false, plan);
-    decoder_->plan_infer(pass, plan);
-  }
-  Pass out = output_pass(shape);
-  if (mlp_) mlp_->plan_infer(out, plan);
-  if (cache != nullptr) out.length = 1;
-  head_->plan_forward(out, false, plan);
-  return plan.peak();
-}
-
-std::size_t Model::inference_bytes(const Batch& shape) const {
-  return planned_inference(shape, nullptr);
+ConstMatrix Model::run_logits(const Batch& batch, Arena& arena) const {
+  const Matrix x = infer(batch, {}, arena);
+  const Place::Part part("head");
+  return head_->forward(output_pass(batch), x, /*saves=*/false, arena).logits;
 }
 
 ConstMatrix Model::logits(const Batch& batch) {
   check_batch(batch, /*needs_targets=*/false);
-  book(batch, /*training=*/false, inference_bytes(batch));
-  const Matrix x = infer(batch, {});
-  return head_->forward(output_pass(batch), x, /*saves=*/false, arena_).logits;
+  book("inference", batch, 0, [&] { return walk_inference(batch, dry_step_); });
+  return run_logits(batch, step_.arena);
 }
 
 CrossEntropy Model::evaluate(const Batch& batch) {
   check_batch(batch, /*needs_targets=*/true);
-  const ConstMatrix scores = logits(batch);
-  const Meter::Scope scope(Head::kMeter, Phase::kForward);
-  return cross_entropy(scores, batch.targets);
+  return loss_of(logits(batch), batch);
+}
+
+CrossEntropy Model::loss_of(ConstMatrix scores, const Batch& batch) const {
+  const Place::Part part("head");
+  const Place::Scope scope(Head::kMeter, Phase::kForward);
+  return cross_entropy(scores, targets(batch));
 }
 
 ConstMatrix Model::decode(const Batch& batch, std::span<KeyValueCache> caches) {
@@ -79,41 +67,51 @@ ConstMatrix Model::decode(const Batch& batch, std::span<KeyValueCache> caches) {
   require(batch.histories.empty(),
           "[model] a memory of earlier segments while decoding; the caches are the memory");
   check_batch(batch, /*needs_targets=*/false);
-  require(caches.front().batch == batch.batch, "[model] {} sequences; the caches are for {}",
-          batch.batch, caches.front().batch);
-  require(caches.front().used + batch.length <= config_.max_length,
-          "[model] {} tokens behind {}; the model takes at most {}", batch.length,
-          caches.front().used, config_.max_length);
-  // Booked for a full cache, so that no later token books again.
-  KeyValueCache full = caches.front();
-  book(batch, /*training=*/false, planned_inference(batch, &full));
-  const Matrix x = infer(batch, caches);
+  const KeyValueCache& first = caches.front();
+  require(first.batch == batch.batch, "[model] {} sequences; the caches are for {}", batch.batch,
+          first.batch);
+  require(first.used + batch.length <= config_.max_length,
+          "[model] {} tokens behind {}; the model takes at most {}", batch.length, first.used,
+          config_.max_length);
+  // For the first and the last position, so that no later token books again.
+  book("decode", batch, first.capacity, [&] {
+    const std::size_t most = std::min(first.capacity, config_.max_length);
+    const std::size_t last = most - std::min(most, batch.length);
+    return std::max(walk_decode(batch, 0, first.capacity, dry_step_),
+                    walk_decode(batch, last, first.capacity, dry_step_));
+  });
+  return run_decode(batch, caches, step_.arena);
+}
+
+ConstMatrix Model::run_decode(const Batch& batch, std::span<KeyValueCache> caches,
+                              Arena& arena) const {
+  const Matrix x = infer(batch, caches, arena);
+  const Place::Part part("head");
   Pass last = output_pass(batch);
   last.length = 1;
   // The last token of every sequence: rows length − 1, 2·length − 1, …
   const ConstMatrix tail(x.row_data(batch.length - 1), batch.batch, x.cols,
                          x.stride * batch.length);
-  return head_->forward(last, tail, /*saves=*/false, arena_).logits;
+  return head_->forward(last, tail, /*saves=*/false, arena).logits;
 }
 
 std::size_t Model::cache_bytes(std::size_t batch, std::size_t capacity) const {
-  std::size_t bytes = 0;
-  for (std::size_t layer = 0; layer < decoder_->self_attentions(); ++layer) {
-    const MultiHeadAttention& attention = decoder_->self_attention(layer);
-    if (const std::size_t state = attention.state_floats(batch); state > 0) {
-      bytes += Arena::bytes_for(state);
-      continue;
-    }
-    const std::size_t floats = batch * attention.config().kv_heads * capacity * attention.d_head();
-    bytes +=
-        2 * Arena::bytes_for(floats) + Arena::bytes_for(attention.note_floats(batch, capacity));
-  }
-  return bytes;
+  const Dry dry;
+  Arena arena = Arena::dry();
+  make_caches(batch, capacity, arena);
+  return arena.used();
 }
 
 std::vector<KeyValueCache> Model::make_caches(std::size_t batch, std::size_t capacity,
                                               Arena& arena) const {
-  std::vector<KeyValueCache> caches(decoder_->self_attentions());
+  std::vector<KeyValueCache> caches;
+  lay_out_caches(batch, capacity, arena, caches);
+  return caches;
+}
+
+void Model::lay_out_caches(std::size_t batch, std::size_t capacity, Arena& arena,
+                           std::vector<KeyValueCache>& caches) const {
+  caches.assign(decoder_->self_attentions(), {});
   for (std::size_t layer = 0; layer < caches.size(); ++layer) {
     const MultiHeadAttention& attention = decoder_->self_attention(layer);
     KeyValueCache& c = caches[layer];
@@ -128,7 +126,6 @@ std::vector<KeyValueCache> Model::make_caches(std::size_t batch, std::size_t cap
     c.v = Heads(arena.take(floats).data(), batch, heads, capacity, attention.d_head());
     c.notes = arena.take(attention.note_floats(batch, capacity));
   }
-  return caches;
 }
 
 }  // namespace longspan

@@ -19,8 +19,7 @@ TEST(Presets, HaveTheirPublishedParameters) {
       {"gpt2-xl", 1557611200},    {"gpt3-175b", 174604259328}, {"llama-7b", 6738415616},
       {"llama-2-7b", 6738415616}, {"llama-2-70b", 68976648192}};
   for (const auto& [name, count] : published) {
-    EXPECT_EQ(Model(find_preset(name).config(), ModelUse::kCount).parameters().count(), count)
-        << name;
+    EXPECT_EQ(Model(find_preset(name).config()).parameters().count(), count) << name;
   }
 }
 
@@ -29,7 +28,7 @@ TEST(Presets, CanBeBuiltAndHaveASource) {
   for (const Preset& preset : presets()) {
     EXPECT_TRUE(names.insert(preset.name).second) << preset.name;
     const ModelConfig config = preset.config();
-    EXPECT_NO_THROW(Model(config, ModelUse::kCount)) << preset.name;
+    EXPECT_NO_THROW(Model{config}) << preset.name;
     EXPECT_FALSE(preset.summary.empty());
     EXPECT_FALSE(preset.source.empty());
     EXPECT_LE(preset.length, config.max_length) << preset.name;

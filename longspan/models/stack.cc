@@ -9,6 +9,8 @@ namespace longspan {
 namespace {
 constexpr std::string_view kFinalMeter = "final norm";
 constexpr std::string_view kStreamsMeter = "streams";
+
+Phase phase_of(const Pass& pass) { return pass.recomputing ? Phase::kBackward : Phase::kForward; }
 }  // namespace
 
 std::string mechanism_of(const std::string& attention, std::size_t layer) {
@@ -58,11 +60,7 @@ void Stack::add_residual(std::unique_ptr<Branch> branch, Parameters& parameters,
   residuals_.emplace_back(
       std::move(branch),
       std::make_unique<Norm>(parameters, name, config_.norm, width(), config_.epsilon),
-      config_.wiring, width(), config_.dropout, reversible() || config_.checkpointing);
-}
-
-ArenaPlan::Moment Stack::moment(std::string_view phase, std::size_t i) const {
-  return {phase, residuals_[i].branch().meter_name(), i / sublayers()};
+      config_.wiring, width(), config_.dropout);
 }
 
 Pass Stack::pass_of(const Pass& pass, std::size_t i) const {
@@ -74,7 +72,7 @@ Pass Stack::pass_of(const Pass& pass, std::size_t i) const {
 }
 
 void Stack::join_streams(ConstMatrix a, ConstMatrix b, Matrix y) const {
-  const Meter::Scope scope(kStreamsMeter, Phase::kForward);
+  const Place::Scope scope(kStreamsMeter, Phase::kForward);
   if (config_.concatenates) {
     copy(a, y.slice_cols(0, width()));
     copy(b, y.slice_cols(width(), width()));
@@ -86,7 +84,7 @@ void Stack::join_streams(ConstMatrix a, ConstMatrix b, Matrix y) const {
 
 Matrix Stack::finish(const Pass& pass, Matrix x, Norm::Saved* saved, Arena& arena) const {
   if (final_norm_ == nullptr) return x;
-  const Meter::Scope scope(kFinalMeter, Phase::kForward);
+  const Place::Scope scope(kFinalMeter, Phase::kForward);
   if (saved == nullptr) {
     final_norm_->forward(x, x, {});
     return x;
@@ -101,6 +99,7 @@ void Stack::run_layer(const Pass& pass, std::size_t layer, Matrix x, Matrix y, R
                       Arena& arena) const {
   const std::size_t first = layer * sublayers();
   for (std::size_t i = 0; i < sublayers(); ++i) {
+    const Place::Scope place(residuals_[first + i].branch().meter_name(), phase_of(pass));
     const Matrix to = i + 1 == sublayers() ? y : arena.matrix(pass.rows(), width());
     residuals_[first + i].forward(pass_of(pass, first + i), x, to,
                                   saved == nullptr ? nullptr : saved + i, arena);
@@ -108,17 +107,11 @@ void Stack::run_layer(const Pass& pass, std::size_t layer, Matrix x, Matrix y, R
   }
 }
 
-void Stack::plan_layer(const Pass& pass, std::size_t layer, bool saves, ArenaPlan& plan) const {
-  for (std::size_t i = 0; i < sublayers(); ++i) {
-    if (i + 1 < sublayers()) plan.take(row_bytes(pass));
-    residuals_[layer * sublayers() + i].plan_forward(pass, saves, plan);
-  }
-}
-
 Matrix Stack::forward_frozen(const Pass& pass, Matrix x, Arena& arena) const {
   if (config_.frozen == 0) return x;
   Matrix other = arena.matrix(pass.rows(), width());
   for (std::size_t layer = 0; layer < config_.frozen; ++layer) {
+    const Place::Block block(layer);
     const Arena::Frame frame(arena);
     run_layer(pass, layer, x, other, nullptr, arena);
     std::swap(x, other);
@@ -131,9 +124,11 @@ void Stack::forward_streams(const Pass& pass, Matrix x, Tape& tape, Arena& arena
   tape.b = arena.matrix(pass.rows(), width());
   copy(tape.a, tape.b);
   for (std::size_t i = 0; i < residuals_.size(); ++i) {
+    const Place::Block block(i / sublayers());
     residuals_[i].add_to(pass_of(pass, i), i % 2 == 0 ? tape.b : tape.a,
                          i % 2 == 0 ? tape.a : tape.b, arena);
   }
+  const Place::Scope place(kStreamsMeter, Phase::kForward);
   tape.output = take_output(pass, arena);
   join_streams(tape.a, tape.b, tape.output);
 }
@@ -147,6 +142,7 @@ Matrix Stack::forward(const Pass& pass, Matrix x, Tape& tape, Arena& arena) cons
   if (config_.checkpointing) {
     tape.inputs.resize(config_.layers);
     for (std::size_t layer = config_.frozen; layer < config_.layers; ++layer) {
+      const Place::Block block(layer);
       tape.inputs[layer] = std::exchange(tape.output, arena.matrix(pass.rows(), width()));
       const Arena::Frame frame(arena);
       run_layer(pass, layer, tape.inputs[layer], tape.output, nullptr, arena);
@@ -157,6 +153,8 @@ Matrix Stack::forward(const Pass& pass, Matrix x, Tape& tape, Arena& arena) cons
     tape.residuals.resize(residuals_.size());
     Matrix y;
     for (std::size_t i = frozen_sublayers(); i < residuals_.size(); ++i) {
+      const Place::Block block(i / sublayers());
+      const Place::Scope place(residuals_[i].branch().meter_name(), Phase::kForward);
       if (i == frozen_sublayers() || post_norm()) y = arena.matrix(pass.rows(), width());
       residuals_[i].forward(pass_of(pass, i), tape.output, y, &tape.residuals[i], arena);
       std::swap(tape.output, y);
@@ -165,42 +163,13 @@ Matrix Stack::forward(const Pass& pass, Matrix x, Tape& tape, Arena& arena) cons
   return finish(pass, tape.output, &tape.final_norm, arena);
 }
 
-void Stack::plan_forward(const Pass& pass, ArenaPlan& plan) const {
-  if (reversible()) {
-    plan.take(row_bytes(pass));
-    for (std::size_t i = 0; i < residuals_.size(); ++i) {
-      plan.at(moment("forward", i));
-      residuals_[i].plan_add_to(pass, plan);
-    }
-    plan.at({.phase = "forward", .layer = kStreamsMeter});
-    plan.take(output_bytes(pass));
-  } else {
-    if (config_.frozen > 0) plan.take(row_bytes(pass));
-    for (std::size_t layer = 0; layer < config_.layers; ++layer) {
-      const bool frozen = layer < config_.frozen;
-      if (!frozen && !config_.checkpointing) continue;
-      plan.at(moment("forward", layer * sublayers()));
-      if (!frozen) plan.take(row_bytes(pass));
-      const ArenaPlan::Frame frame(plan);
-      plan_layer(pass, layer, /*saves=*/false, plan);
-    }
-    for (std::size_t i = frozen_sublayers(); i < residuals_.size() && !config_.checkpointing; ++i) {
-      plan.at(moment("forward", i));
-      if (i == frozen_sublayers() || post_norm()) plan.take(row_bytes(pass));
-      residuals_[i].plan_forward(pass, /*saves=*/true, plan);
-    }
-  }
-  plan.at({.phase = "forward", .layer = kFinalMeter});
-  if (final_norm_ != nullptr) plan.take(final_norm_->saved_bytes(pass.rows()));
-}
-
 Matrix Stack::backward(const Pass& pass, Tape& tape, Matrix g, Arena& arena) const {
   if (final_norm_ != nullptr) {
     {
-      const Meter::Scope scope(kFinalMeter, Phase::kUpdate);
+      const Place::Scope scope(kFinalMeter, Phase::kUpdate);
       final_norm_->accumulate(tape.final_norm, g);
     }
-    const Meter::Scope scope(kFinalMeter, Phase::kBackward);
+    const Place::Scope scope(kFinalMeter, Phase::kBackward);
     final_norm_->backward(tape.final_norm, g, g, /*add=*/false);
   }
   if (reversible()) return backward_streams(pass, tape, g, arena);
@@ -209,6 +178,7 @@ Matrix Stack::backward(const Pass& pass, Tape& tape, Matrix g, Arena& arena) con
     return g;
   }
   for (std::size_t i = residuals_.size(); i-- > frozen_sublayers();) {
+    const Place::Block block(i / sublayers());
     residuals_[i].backward(pass_of(pass, i), tape.residuals[i], g, arena);
   }
   return g;
@@ -219,6 +189,9 @@ void Stack::backward_layers(const Pass& pass, Tape& tape, Matrix g, Arena& arena
   again.recomputing = true;
   tape.residuals.resize(sublayers());
   for (std::size_t layer = config_.layers; layer-- > config_.frozen;) {
+    const Place::Block block(layer);
+    const Place::Scope place(residuals_[layer * sublayers()].branch().meter_name(),
+                             Phase::kBackward);
     const Arena::Frame frame(arena);
     const Matrix y = arena.matrix(pass.rows(), width());
     run_layer(again, layer, tape.inputs[layer], y, tape.residuals.data(), arena);
@@ -236,42 +209,20 @@ Matrix Stack::backward_streams(const Pass& pass, Tape& tape, Matrix g, Arena& ar
     other = g.slice_cols(width(), width());
     g = g.slice_cols(0, width());
   } else {
-    const Meter::Scope scope(kStreamsMeter, Phase::kBackward);
+    const Place::Scope scope(kStreamsMeter, Phase::kBackward);
     other = arena.matrix(pass.rows(), width());
     scale(0.5F, g);
     copy(g, other);
   }
   for (std::size_t i = residuals_.size(); i-- > 0;) {
+    const Place::Block block(i / sublayers());
     const bool even = i % 2 == 0;
     residuals_[i].undo(pass_of(pass, i), even ? tape.b : tape.a, even ? tape.a : tape.b,
                        even ? g : other, even ? other : g, arena);
   }
-  const Meter::Scope scope(kStreamsMeter, Phase::kBackward);
+  const Place::Scope scope(kStreamsMeter, Phase::kBackward);
   add(g, other, g);
   return g;
-}
-
-void Stack::plan_backward(const Pass& pass, ArenaPlan& plan) const {
-  const ArenaPlan::Frame frame(plan);
-  plan.at({.phase = "backward", .layer = kStreamsMeter});
-  if (reversible() && !config_.concatenates) plan.take(row_bytes(pass));
-  for (std::size_t layer = config_.layers; layer-- > config_.frozen;) {
-    const ArenaPlan::Frame layer_frame(plan);
-    plan.at(moment("backward", layer * sublayers()));
-    if (config_.checkpointing) {
-      plan.take(row_bytes(pass));
-      plan_layer(pass, layer, /*saves=*/true, plan);
-    }
-    for (std::size_t i = sublayers(); i-- > 0;) {
-      const std::size_t sublayer = layer * sublayers() + i;
-      plan.at(moment("backward", sublayer));
-      if (reversible()) {
-        residuals_[sublayer].plan_undo(pass, plan);
-      } else {
-        residuals_[sublayer].plan_backward(pass, plan);
-      }
-    }
-  }
 }
 
 Matrix Stack::infer(const Pass& pass, Matrix x, std::span<KeyValueCache> caches,
@@ -280,6 +231,7 @@ Matrix Stack::infer(const Pass& pass, Matrix x, std::span<KeyValueCache> caches,
   if (reversible()) copy(x, other);
   std::size_t layer = 0;
   for (std::size_t i = 0; i < residuals_.size(); ++i) {
+    const Place::Block block(i / sublayers());
     Pass own = pass_of(pass, i);
     if (residuals_[i].branch().meter_name() == "mha" && !caches.empty())
       own.cache = &caches[layer++];
@@ -296,40 +248,6 @@ Matrix Stack::infer(const Pass& pass, Matrix x, std::span<KeyValueCache> caches,
     x = joined;
   }
   return finish(pass, x, nullptr, arena);
-}
-
-void Stack::plan_infer(const Pass& pass, ArenaPlan& plan) const {
-  plan.take(row_bytes(pass));
-  for (const Residual& r : residuals_) {
-    if (reversible()) {
-      r.plan_add_to(pass, plan);
-    } else {
-      r.plan_forward(pass, /*saves=*/false, plan);
-    }
-  }
-  if (config_.concatenates) plan.take(output_bytes(pass));
-}
-
-void Stack::add_cost(const Pass& pass, CostTable& table) const {
-  for (std::size_t i = 0; i < residuals_.size(); ++i) {
-    const Residual& r = residuals_[i];
-    Cost branch = r.branch_cost(pass);
-    Cost norm = r.norm_cost(pass);
-    if (i < frozen_sublayers()) {
-      branch = {.forward = branch.forward};
-      norm = {.forward = norm.forward};
-    }
-    table[std::string(r.branch().meter_name())] += branch;
-    table["add & norm"] += norm;
-  }
-  if (final_norm_ != nullptr) table[std::string(kFinalMeter)] += final_norm_->cost(pass.rows());
-  if (reversible()) {
-    const std::uint64_t elements = std::uint64_t{pass.rows()} * width();
-    Cost streams;
-    streams.forward = flops(Kind::kAdd, config_.concatenates ? 0 : 2 * elements);
-    streams.backward = flops(Kind::kAdd, config_.concatenates ? elements : 2 * elements);
-    table[std::string(kStreamsMeter)] += streams;
-  }
 }
 
 }  // namespace longspan

@@ -13,9 +13,7 @@
 // al., 2016). Frozen layers, the first ones, keep nothing, and backward ends before them.
 #pragma once
 
-#include <map>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -44,9 +42,6 @@ struct StackConfig {
 
 // The mechanism of a layer: "a|b" means that layers take a and b in turn.
 std::string mechanism_of(const std::string& attention, std::size_t layer);
-
-// Costs filed under the meter's names.
-using CostTable = std::map<std::string, Cost, std::less<>>;
 
 class Stack {
  public:
@@ -89,20 +84,12 @@ class Stack {
   Matrix learn(const Pass& pass, Matrix x, const Outputs& kept, float scale, Arena& arena) const;
   Matrix learn_beside(const Pass& pass, Matrix x, Beside& standard, float scale,
                       Arena& arena) const;
-  void plan_observe(const Pass& pass, ArenaPlan& plan) const;
-  void plan_learn(const Pass& pass, bool beside, ArenaPlan& plan) const;
-  Work contrast_cost(const Pass& pass) const;
 
   // Spoils g = ∂L/∂output and returns ∂L/∂x in its memory.
   Matrix backward(const Pass& pass, Tape& tape, Matrix g, Arena& arena) const;
   // Nothing kept; x is overwritten with the output or returned in other memory of the arena. With
   // `caches`, one per self-attention, decodes.
   Matrix infer(const Pass& pass, Matrix x, std::span<KeyValueCache> caches, Arena& arena) const;
-
-  void plan_forward(const Pass& pass, ArenaPlan& plan) const;
-  void plan_backward(const Pass& pass, ArenaPlan& plan) const;
-  void plan_infer(const Pass& pass, ArenaPlan& plan) const;
-  void add_cost(const Pass& pass, CostTable& table) const;
 
   std::size_t output_width() const { return config_.concatenates ? 2 * width() : width(); }
   std::size_t self_attentions() const { return config_.layers; }
@@ -126,17 +113,11 @@ class Stack {
   Matrix take_output(const Pass& pass, Arena& arena) const {
     return arena.matrix(pass.rows(), output_width());
   }
-  std::size_t row_bytes(const Pass& pass) const { return Arena::bytes_for(pass.rows() * width()); }
-  ArenaPlan::Moment moment(std::string_view phase, std::size_t i) const;
-  std::size_t output_bytes(const Pass& pass) const {
-    return Arena::bytes_for(pass.rows() * output_width());
-  }
   // The pass of sublayer i: its own stream of random numbers.
   Pass pass_of(const Pass& pass, std::size_t i) const;
   // One layer without keeping anything but its output, or keeping all in `saved`.
   void run_layer(const Pass& pass, std::size_t layer, Matrix x, Matrix y, ResidualSaved* saved,
                  Arena& arena) const;
-  void plan_layer(const Pass& pass, std::size_t layer, bool saves, ArenaPlan& plan) const;
   Matrix forward_frozen(const Pass& pass, Matrix x, Arena& arena) const;
   void forward_streams(const Pass& pass, Matrix x, Tape& tape, Arena& arena) const;
   void backward_layers(const Pass& pass, Tape& tape, Matrix g, Arena& arena) const;

@@ -44,6 +44,7 @@ Matrix Stack::observe(const Pass& pass, ConstMatrix x, Outputs& outputs, Arena& 
     t = start(pass, stream, arena);
   }
   for (std::size_t i = 0; i < residuals_.size(); ++i) {
+    const Place::Block block(i / sublayers());
     // Post-norm outputs are kept; elsewhere two buffers take turns, neither of them the caller's.
     if (!reversible() && (post_norm() || i < 2)) t.other = arena.matrix(pass.rows(), width());
     outputs.residuals[i] = residuals_[i].take_outputs(pass_of(pass, i), target(t, i), arena);
@@ -55,34 +56,21 @@ Matrix Stack::observe(const Pass& pass, ConstMatrix x, Outputs& outputs, Arena& 
   return outputs.final_norm;
 }
 
-void Stack::plan_observe(const Pass& pass, ArenaPlan& plan) const {
-  if (reversible()) plan.take(2 * row_bytes(pass));
-  for (std::size_t i = 0; i < residuals_.size(); ++i) {
-    plan.at(moment("standard pass", i));
-    if (!reversible() && (post_norm() || i < 2)) plan.take(row_bytes(pass));
-    plan.take(residuals_[i].outputs_bytes(pass));
-    residuals_[i].plan_observe(pass, plan);
-  }
-  if (config_.concatenates) plan.take(output_bytes(pass));
-}
-
 void Stack::learn_final_norm(const Pass& pass, ConstMatrix standard, Matrix x, float scale,
                              Arena& arena) const {
   if (final_norm_ == nullptr) return;
+  const Place::Scope place(kFinalMeter, Phase::kForward);
   const Arena::Frame frame(arena);
   Norm::Saved saved;
   if (final_norm_learns()) saved = final_norm_->save(pass.rows(), arena);
-  {
-    const Meter::Scope scope(kFinalMeter, Phase::kForward);
-    final_norm_->forward(x, x, saved);
-  }
+  final_norm_->forward(x, x, saved);
   if (!final_norm_learns()) return;
   const Matrix signal = take_output(pass, arena);
   {
-    const Meter::Scope scope(kOverheadMeter, Phase::kUpdate);
+    const Place::Scope scope(kOverheadMeter, Phase::kUpdate);
     difference(scale, standard, x, signal);
   }
-  const Meter::Scope scope(kFinalMeter, Phase::kUpdate);
+  const Place::Scope scope(kFinalMeter, Phase::kUpdate);
   final_norm_->accumulate(saved, signal);
 }
 
@@ -90,6 +78,7 @@ Matrix Stack::learn(const Pass& pass, Matrix x, const Outputs& kept, float scale
                     Arena& arena) const {
   Turns t = start(pass, x, arena);
   for (std::size_t i = 0; i < residuals_.size(); ++i) {
+    const Place::Block block(i / sublayers());
     residuals_[i].learn(pass_of(pass, i), source(t, i), target(t, i), kept.residuals[i], scale,
                         arena);
     turn(t);
@@ -104,6 +93,7 @@ Matrix Stack::learn_beside(const Pass& pass, Matrix x, Beside& standard, float s
   Turns t = start(pass, x, arena);
   Turns s = start(pass, standard.x, arena);
   for (std::size_t i = 0; i < residuals_.size(); ++i) {
+    const Place::Block block(i / sublayers());
     const Arena::Frame frame(arena);
     const Pass own = pass_of(standard.pass, i);
     const ResidualOutputs outputs = residuals_[i].take_outputs(own, target(s, i), arena);
@@ -116,31 +106,6 @@ Matrix Stack::learn_beside(const Pass& pass, Matrix x, Beside& standard, float s
   standard.x = finish(pass, join(pass, s, arena), nullptr, arena);
   learn_final_norm(pass, standard.x, y, scale, arena);
   return y;
-}
-
-void Stack::plan_learn(const Pass& pass, bool beside, ArenaPlan& plan) const {
-  plan.take((beside ? 2 : 1) * row_bytes(pass));
-  for (std::size_t i = 0; i < residuals_.size(); ++i) {
-    const ArenaPlan::Frame frame(plan);
-    plan.at(moment("modulated pass", i));
-    if (beside) {
-      plan.take(residuals_[i].outputs_bytes(pass));
-      residuals_[i].plan_observe(pass, plan);
-    }
-    residuals_[i].plan_learn(pass, plan);
-  }
-  plan.at({.phase = "modulated pass", .layer = kFinalMeter});
-  if (config_.concatenates) plan.take((beside ? 2 : 1) * output_bytes(pass));
-  if (final_norm_learns()) plan.touch(final_norm_->saved_bytes(pass.rows()) + output_bytes(pass));
-}
-
-Work Stack::contrast_cost(const Pass& pass) const {
-  Work work;
-  for (const Residual& r : residuals_) work += r.contrast_cost(pass);
-  if (final_norm_learns()) {
-    work += flops(Kind::kAdd, std::uint64_t{pass.rows()} * output_width());
-  }
-  return work;
 }
 
 }  // namespace longspan

@@ -195,7 +195,7 @@ void AttentionProblem::run(const Attention& attention, bool gradients) {
   Meter meter;
   const Meter::Use use(meter);
   {
-    const Meter::Scope scope("attention", Phase::kForward);
+    const Place::Scope scope("attention", Phase::kForward);
     Arena arena(cost.forward_scratch);
     attention.forward(inputs(), heads(y, c.heads, c.m, c.e), saved, arena);
     forward_peak = arena.peak();
@@ -218,7 +218,7 @@ void AttentionProblem::run_backward(const Attention& attention, const AttentionC
   if (!needs.shared_qk) grad.k = heads(dk, c.kv_heads, c.n, c.d);
   if (needs.input) grad.x = Matrix(dx.data(), c.batch * c.n, c.heads * c.d);
   {
-    const Meter::Scope scope("attention", Phase::kBackward);
+    const Place::Scope scope("attention", Phase::kBackward);
     AttentionInputs in = inputs();
     in.x = {};
     Arena arena(cost.backward_scratch);
@@ -228,7 +228,7 @@ void AttentionProblem::run_backward(const Attention& attention, const AttentionC
     backward_peak = arena.peak();
   }
   backward_work = meter.at("attention", Phase::kBackward);
-  const Meter::Scope scope("attention", Phase::kUpdate);
+  const Place::Scope scope("attention", Phase::kUpdate);
   attention.accumulate(inputs(), saved, signals);
   update_work = meter.at("attention", Phase::kUpdate);
 }

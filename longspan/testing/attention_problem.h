@@ -13,6 +13,7 @@
 
 #include "longspan/attention/attention.h"
 #include "longspan/attention/full_ref.h"
+#include "longspan/base/meter.h"
 
 namespace longspan::testing {
 

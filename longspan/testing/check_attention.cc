@@ -314,7 +314,7 @@ std::vector<float> run_step(const Attention& attention, const AttentionProblem& 
   Arena arena(cost.forward_scratch);
   Meter meter;
   const Meter::Use use(meter);
-  const Meter::Scope scope("attention", Phase::kForward);
+  const Place::Scope scope("attention", Phase::kForward);
   attention.forward(in, Heads(y.data(), p.c.batch, p.c.heads, in.q.n, p.c.e), {}, arena);
   EXPECT_EQ(arena.peak(), cost.forward_scratch);
   EXPECT_TRUE(meter.at("attention", Phase::kForward) == cost.forward);

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <limits>
 
+#include "longspan/base/meter.h"
+#include "longspan/testing/dry_branch.h"
+
 namespace longspan::testing {
 
 namespace {
@@ -33,17 +36,17 @@ class Harness {
   }
 
   // One training step of the branch, with what it took from the arena.
-  Footprint run() {
+  BranchMemory run() {
     const Meter::Use use(meter_);
     arena_.clear();
     std::ranges::fill(y_, std::numeric_limits<float>::quiet_NaN());
     std::ranges::fill(dx_, std::numeric_limits<float>::quiet_NaN());
-    Footprint taken;
+    BranchMemory taken;
     const BranchSaved saved = c_.branch->save(pass_, arena_);
     taken.saved = arena_.used();
     arena_.reset_peak();
     {
-      const Meter::Scope scope("branch", Phase::kForward);
+      const Place::Scope scope("branch", Phase::kForward);
       c_.branch->forward(pass_, rows(x_), rows(y_), &saved, arena_);
     }
     EXPECT_EQ(arena_.used(), taken.saved) << "forward kept more than save() took";
@@ -52,11 +55,11 @@ class Harness {
     const Arena::Frame frame(arena_);
     BranchSignals signals;
     {
-      const Meter::Scope scope("branch", Phase::kBackward);
+      const Place::Scope scope("branch", Phase::kBackward);
       signals = c_.branch->backward(pass_, saved, rows(dy_), rows(dx_), arena_);
     }
     {
-      const Meter::Scope scope("branch", Phase::kUpdate);
+      const Place::Scope scope("branch", Phase::kUpdate);
       c_.branch->accumulate(pass_, rows(x_), saved, rows(dy_), signals);
     }
     taken.backward_scratch = arena_.peak() - taken.saved;
@@ -73,7 +76,7 @@ class Harness {
     c_.branch->forward(pass_, rows(x_), rows(y_), nullptr, arena_);
     EXPECT_EQ(y_, training) << "inference differs from training";
     EXPECT_EQ(arena_.used(), 0U);
-    EXPECT_EQ(arena_.peak(), c_.branch->footprint(pass_).inference_scratch);
+    EXPECT_EQ(arena_.peak(), walk_branch(*c_.branch, pass_, c_.d_model).memory.inference_scratch);
   }
 
   Complex loss(const Weights& weights) const {
@@ -102,7 +105,7 @@ class Harness {
   }
 
   void expect_cost() {
-    const Cost cost = c_.branch->cost(pass_);
+    const Cost cost = cost_of(*c_.branch, pass_, c_.d_model);
     meter_.clear();
     run();
     const std::array<std::pair<Phase, const Work*>, 3> phases = {
@@ -141,8 +144,8 @@ class Harness {
 
 void expect_branch(const BranchCase& c) {
   Harness harness(c);
-  const Footprint taken = harness.run();
-  Footprint predicted = c.branch->footprint(harness.pass());
+  const BranchMemory taken = harness.run();
+  const BranchMemory predicted = walk_branch(*c.branch, harness.pass(), c.d_model).memory;
   EXPECT_EQ(taken.saved, predicted.saved);
   EXPECT_EQ(taken.forward_scratch, predicted.forward_scratch);
   EXPECT_EQ(taken.backward_scratch, predicted.backward_scratch);

@@ -1,0 +1,73 @@
+// Place: where in a step the thread is. Meter, recorder and arena read it; whoever runs a part of a
+// model sets it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace longspan {
+
+enum class Phase : std::uint8_t { kForward, kBackward, kUpdate, kOptimizer };
+inline constexpr std::size_t kPhases = 4;
+std::string_view name_of(Phase phase);
+
+// The texts are literals, or live as long as the model.
+struct Place {
+  std::string_view part;             // of the model: "encoder", "decoder", "head"
+  std::optional<std::size_t> block;  // of the stack, from 0
+  std::string_view layer;            // "mha", "add & norm"
+  Phase phase = Phase::kForward;
+  std::string_view pass;  // of a rule with several: "standard pass"
+
+  bool operator==(const Place&) const = default;
+  // "backward of block 12: mha", "standard pass: embedding"
+  std::string text() const;
+
+  static const Place& now() { return now_; }
+
+  // While one of these lives, what it names is the place; the rest stays.
+  struct Scope;  // layer and phase
+  struct Part;
+  struct Block;
+  struct Pass;
+
+ private:
+  class Restore;
+  static thread_local Place now_;
+};
+
+class Place::Restore {
+ public:
+  Restore(const Restore&) = delete;
+  Restore& operator=(const Restore&) = delete;
+
+ protected:
+  Restore() : before_(now_) {}
+  ~Restore() { now_ = before_; }
+  static Place& here() { return now_; }
+
+ private:
+  Place before_;
+};
+
+struct Place::Scope : Restore {
+  Scope(std::string_view layer_, Phase phase_) {
+    here().layer = layer_;
+    here().phase = phase_;
+  }
+};
+struct Place::Part : Restore {
+  explicit Part(std::string_view part_) { here().part = part_; }
+};
+struct Place::Block : Restore {
+  explicit Block(std::size_t block_) { here().block = block_; }
+};
+struct Place::Pass : Restore {
+  explicit Pass(std::string_view pass_) { here().pass = pass_; }
+};
+
+}  // namespace longspan

@@ -1,0 +1,164 @@
+// Dry = meter = formula as integers, and dry arena = arena to the byte, over models drawn from the
+// product of families, wirings, rules, mechanisms and options.
+//
+// LONGSPAN_SAMPLES says how many are drawn; a few by default.
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "longspan/base/error.h"
+#include "longspan/base/meter.h"
+#include "longspan/base/parallel.h"
+#include "longspan/learning/rule.h"
+#include "longspan/models/forward_learning.h"
+#include "longspan/testing/executed_formula.h"
+#include "longspan/testing/model_samples.h"
+
+namespace longspan {
+namespace {
+
+using testing::BatchData;
+using testing::ModelCase;
+using testing::sample_model;
+
+std::uint64_t sample_count() {
+  const char* text = std::getenv("LONGSPAN_SAMPLES");
+  return text == nullptr ? 240 : std::strtoull(text, nullptr, 10);
+}
+
+// Samples whose adapters are wider than the model cannot be built.
+bool possible(const ModelCase& c) { return c.config.lora_rank <= c.config.d_model; }
+
+void expect_same_table(CostTable got, const CostTable& want, const std::string& what) {
+  for (const auto& [layer, cost] : want) {
+    Cost& own = got[layer];
+    testing::expect_same(own.forward, cost.forward, what + ": " + layer + " forward");
+    testing::expect_same(own.backward, cost.backward, what + ": " + layer + " backward");
+    testing::expect_same(own.update, cost.update, what + ": " + layer + " update");
+    got.erase(layer);
+  }
+  for (const auto& [layer, cost] : got) {
+    EXPECT_EQ((cost.forward + cost.backward + cost.update).flops(), 0U)
+        << what << ": " << layer << " is not expected";
+  }
+}
+
+template <class Step>
+CostTable metered(const Step& step) {
+  Meter meter;
+  const Meter::Use use(meter);
+  step();
+  return cost_of(meter);
+}
+
+FeedbackConfig feedback_of(std::uint64_t n) {
+  FeedbackConfig feedback;
+  feedback.last_layer = std::array{"difference", "modulated", "standard"}[n % 3];
+  feedback.injection = std::array{"input", "embedding"}[n / 3 % 2];
+  feedback.error_space = std::array{"vocabulary", "model"}[n / 6 % 2];
+  return feedback;
+}
+
+void expect_walked(const ModelCase& c, std::uint64_t n) {
+  SCOPED_TRACE(c.name);
+  Model model(c.config);
+  const BatchData data(c.config, c.shape, 7);
+  const Batch batch = data.view();
+  model.allocate(3);
+
+  const CostTable inference = metered([&] { model.evaluate(batch); });
+  expect_same_table(inference, model.cost(batch, false), "inference, dry");
+  expect_same_table(inference, testing::executed_formula(c.config, batch, false),
+                    "inference, formula");
+  EXPECT_EQ(model.arena().peak(), model.inference_bytes(batch));
+
+  const StepMemory memory = model.walk_training(batch);
+  const CostTable training = metered([&] {
+    model.forward(batch, 1, 1.0F);
+    EXPECT_EQ(model.arena().used(), memory.kept);
+    model.backward(batch, 1.0F);
+  });
+  EXPECT_EQ(model.arena().peak(), memory.peak);
+  expect_same_table(training, model.cost(batch, true), "training, dry");
+  expect_same_table(training, testing::executed_formula(c.config, batch, true),
+                    "training, formula");
+
+  for (const RuleEntry& entry : rules()) {
+    const auto rule = entry.make(model, feedback_of(n), 5);
+    const CostTable step = metered([&] { rule->accumulate(batch, 1, 0.5F); });
+    expect_same_table(step, rule->cost(batch), std::string(entry.name));
+    EXPECT_EQ(model.arena().peak(), rule->walk(batch).peak) << entry.name;
+  }
+}
+
+TEST(Walk, IsWhatRunsAndWhatTheFormulasSay) {
+  for (std::uint64_t n = 0; n < sample_count(); ++n) {
+    const ModelCase c = sample_model(n);
+    if (possible(c)) expect_walked(c, n);
+    if (HasFailure()) return;  // one is enough to look at
+  }
+}
+
+// What the hand-written formulas said that the walk took the place of.
+TEST(Walk, IsWhatItsPredecessorsSaid) {
+  const int usual = thread_count();
+  set_thread_count(2);  // each thread has scratch of its own
+  std::ifstream file(LONGSPAN_SOURCE_DIR "/tests/data/walks/mirrors.tsv");
+  std::string line;
+  std::size_t compared = 0;
+  while (std::getline(file, line)) {
+    if (line.starts_with('#')) continue;
+    std::istringstream numbers(line);
+    std::uint64_t n = 0;
+    numbers >> n;
+    const ModelCase c = sample_model(n);
+    const Model model(c.config);
+    const BatchData data(c.config, c.shape, 7);
+    const Batch batch = data.view();
+    const auto expect = [&](std::uint64_t got, const char* what) {
+      std::uint64_t want = 0;
+      ASSERT_TRUE(numbers >> want) << line;
+      EXPECT_EQ(got, want) << c.name << ": " << what;
+    };
+    const auto total = [](const CostTable& table) {
+      Cost sum;
+      for (const auto& [layer, cost] : table) sum += cost;
+      return sum;
+    };
+    expect(model.parameters().count(), "parameters");
+    const Cost training = total(model.cost(batch, true));
+    for (const Work* work : {&training.forward, &training.backward, &training.update}) {
+      expect(work->maccs, "MACCs");
+      expect(work->flops(), "FLOPs");
+    }
+    expect(total(model.cost(batch, false)).forward.flops(), "FLOPs of inference");
+    const StepMemory memory = model.walk_training(batch);
+    expect(memory.kept, "kept");
+    expect(memory.peak, "peak");
+    expect(model.inference_bytes(batch), "bytes of inference");
+    // Adapters of frozen layers used to be taken for trained.
+    const bool mended = c.config.lora_rank > 0 && c.config.frozen_layers > 0;
+    for (const Recall recall : {Recall::kKeep, Recall::kCompute}) {
+      if (mended) break;
+      const ForwardLearning rule(model, recall, feedback_from(feedback_of(n)), 1);
+      StepMemory own;
+      const Cost step = total(metered([&] { own = rule.walk(batch); }));
+      for (const Work* work : {&step.forward, &step.update}) {
+        expect(work->maccs, "MACCs of the rule");
+        expect(work->flops(), "FLOPs of the rule");
+      }
+      expect(own.kept, "kept by the rule");
+      expect(own.peak, "peak of the rule");
+    }
+    ++compared;
+    if (HasFailure()) break;
+  }
+  set_thread_count(usual);
+  EXPECT_GE(compared, 1900U);
+}
+
+}  // namespace
+}  // namespace longspan

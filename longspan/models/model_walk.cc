@@ -1,0 +1,121 @@
+// Steps without memory or arithmetic, and the booking of those with.
+#include "longspan/base/error.h"
+#include "longspan/base/memory.h"
+#include "longspan/base/meter.h"
+#include "longspan/models/model.h"
+
+namespace longspan {
+
+Batch Model::without_data(const Batch& shape) const {
+  Batch batch = shape;
+  const std::size_t rows = shape.batch * shape.length;
+  if (batch.tokens.empty()) batch.tokens = Dry::memory<const std::int32_t>(rows);
+  if (batch.features.empty()) {
+    batch.features = Dry::memory<const float>(shape.batch * config_.inputs);
+  }
+  if (batch.source.empty()) {
+    batch.source = Dry::memory<const std::int32_t>(shape.batch * shape.source_length);
+  }
+  return batch;
+}
+
+Targets Model::targets(const Batch& batch) const {
+  if (!batch.targets.empty()) return batch.targets;
+  const std::size_t rows = head_->rows(output_pass(batch));
+  return {Dry::memory<const std::int32_t>(rows), rows};
+}
+
+StepMemory Model::walk_training(const Batch& shape, Step& step) const {
+  const Dry dry;
+  const Batch batch = without_data(shape);
+  step.arena = Arena::dry();
+  run_forward(batch, 0, 1.0F, step);
+  const std::size_t kept = step.arena.used();
+  run_backward(batch, 1.0F, step);
+  return StepMemory::of(step.arena, kept);
+}
+
+std::size_t Model::walk_inference(const Batch& shape, Step& step) const {
+  const Dry dry;
+  const Batch batch = without_data(shape);
+  step.arena = Arena::dry();
+  loss_of(run_logits(batch, step.arena), batch);
+  return step.arena.peak();
+}
+
+std::size_t Model::walk_decode(const Batch& shape, std::size_t used, std::size_t capacity,
+                               Step& step) const {
+  const Dry dry;
+  Arena apart = Arena::dry();
+  {
+    const Listener::Mute mute;
+    lay_out_caches(shape.batch, capacity, apart, step.caches);
+  }
+  for (KeyValueCache& c : step.caches) c.used = used;
+  step.arena = Arena::dry();
+  run_decode(without_data(shape), step.caches, step.arena);
+  return step.arena.peak();
+}
+
+StepMemory Model::walk_training(const Batch& shape) const {
+  Step step;
+  return walk_training(shape, step);
+}
+
+std::size_t Model::walk_inference(const Batch& shape) const {
+  Step step;
+  return walk_inference(shape, step);
+}
+
+std::size_t Model::walk_decode(const Batch& shape, std::size_t used, std::size_t capacity) const {
+  Step step;
+  return walk_decode(shape, used, capacity, step);
+}
+
+ModelCost Model::cost_by_part(const Batch& batch, bool training) const {
+  Meter meter;
+  {
+    const Meter::Use use(meter);
+    if (training) {
+      walk_training(batch);
+    } else {
+      walk_inference(batch);
+    }
+  }
+  ModelCost cost;
+  for (const auto& [key, work] : meter.entries()) {
+    if (work.flops() == 0) continue;
+    CostTable& table = key.part == "encoder"   ? cost.encoder
+                       : key.part == "decoder" ? cost.decoder
+                                               : cost.head;
+    table[key.layer].of(key.phase) += work;
+  }
+  return cost;
+}
+
+CostTable ModelCost::whole() const {
+  CostTable table = encoder;
+  for (const CostTable& part : {decoder, head}) {
+    for (const auto& [layer, cost] : part) table[layer] += cost;
+  }
+  return table;
+}
+
+void Model::prepare_training(const Batch& shape) {
+  check_shape(shape);
+  book("training", shape, 0, [&] { return walk_training(shape, dry_step_).peak; });
+}
+
+void Model::take_memory(const Batch& batch, bool training, std::size_t bytes) {
+  if (step_.arena.capacity() >= bytes) return;
+  if (has_encoder()) encoder_->check(encoder_pass(batch, 0, training));
+  if (has_decoder()) decoder_->check(decoder_pass(batch, 0, training));
+  step_.arena = Arena{};  // the old block first, so that the two never coexist
+  require(bytes <= available_memory(),
+          "[model] a step of {} × {} tokens needs {} of activations; {} are "
+          "available: use a shorter length, a smaller batch, flash attention or reversible wiring",
+          batch.batch, batch.length, format_bytes(bytes), format_bytes(available_memory()));
+  step_.arena = Arena(bytes);
+}
+
+}  // namespace longspan

@@ -1,0 +1,318 @@
+#include "longspan/testing/executed_formula.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include "longspan/attention/registry.h"
+
+namespace longspan::testing {
+
+namespace {
+
+using Count = std::uint64_t;
+
+struct ActivationCount {
+  Count forward, backward;
+};
+ActivationCount activation_count(std::string_view name) {
+  if (name == "relu") return {1, 1};
+  if (name == "gelu") return {5, 11};
+  if (name == "gelu-tanh") return {8, 14};
+  if (name == "silu") return {4, 9};
+  return {1, 3};  // tanh
+}
+
+// "a|b", layer 3 → b
+std::string turn_of(std::string_view mechanisms, std::size_t layer) {
+  const auto count = static_cast<std::size_t>(std::ranges::count(mechanisms, '|')) + 1;
+  for (std::size_t i = 0; i < layer % count; ++i) {
+    mechanisms.remove_prefix(mechanisms.find('|') + 1);
+  }
+  return std::string(mechanisms.substr(0, mechanisms.find('|')));
+}
+
+Count real_tokens(std::span<const std::int32_t> lengths, std::size_t b, std::size_t length) {
+  return lengths.empty() ? length : static_cast<Count>(lengths[b]);
+}
+
+class Formula {
+ public:
+  Formula(const ModelConfig& config, const Batch& batch, bool training)
+      : c_(config), batch_(batch), training_(training) {}
+
+  CostTable table();
+
+ private:
+  // Where one attention or one stack stands.
+  struct Site {
+    std::string part;
+    bool causal = false;
+    bool cross = false;
+    std::size_t layer = 0;
+    std::size_t m = 0;
+    std::size_t n = 0;
+    std::span<const std::int32_t> key_lengths;
+    Count rows(std::size_t batch) const { return Count{batch} * m; }
+  };
+
+  Count d() const { return c_.d_model; }
+  Count d_ff() const { return c_.d_ff == 0 ? 4 * c_.d_model : c_.d_ff; }
+  Count kv_width() const {
+    return (c_.kv_heads == 0 ? c_.heads : c_.kv_heads) * (c_.d_model / c_.heads);
+  }
+  bool adapted() const { return c_.lora_rank > 0; }
+  bool drops() const { return training_ && c_.dropout > 0.0F; }
+  bool both() const { return c_.family == "encoder-decoder"; }
+
+  // x·Wᵀ + b. With adapters every other matrix is frozen.
+  Cost linear(Count rows, Count in, Count out, bool bias, bool frozen = false) const {
+    const Work product = maccs(rows * in * out);
+    Cost cost{product, product, product};
+    if (bias) {
+      cost.forward += flops(Kind::kMatmul, rows * out);
+      cost.update += flops(Kind::kAdd, rows * out);
+    }
+    if (frozen || adapted()) cost.update = {};
+    return cost;
+  }
+  Cost adapter(Count rows, Count in, Count out) const {
+    const Work products = maccs(rows * c_.lora_rank * (in + out));
+    return {products, products, products};
+  }
+  Cost norm(Count rows, Count width) const {
+    const bool layer = c_.norm == "layer";
+    Cost cost{flops(Kind::kNorm, rows * (layer ? 7 * width + 5 : 4 * width + 4)),
+              flops(Kind::kNorm, rows * (layer ? 8 * width + 2 : 6 * width + 1)),
+              flops(Kind::kNorm, rows * (layer ? 3 : 2) * width)};
+    if (adapted()) cost.update = {};
+    return cost;
+  }
+
+  Cost embedding(const Site& site, bool typed) const;
+  Cost attention(const Site& site) const;
+  Cost feed_forward(Count rows) const;
+  void stack(Site site, std::size_t layers, std::size_t frozen);
+  void head();
+
+  const ModelConfig& c_;
+  const Batch& batch_;
+  bool training_;
+  CostTable table_;
+};
+
+Cost Formula::embedding(const Site& site, bool typed) const {
+  const Count elements = site.rows(batch_.batch) * d();
+  Cost cost;
+  cost.update += flops(Kind::kGather, elements);
+  if (c_.embedding_scale) {
+    cost.forward += flops(Kind::kAdd, elements);
+    cost.update += flops(Kind::kAdd, elements);
+  }
+  if (c_.positions != "none" && c_.positions != "rotary") {
+    cost.forward += flops(Kind::kAdd, elements);
+    if (c_.positions != "sinusoidal") cost.update += flops(Kind::kAdd, elements);
+  }
+  if (c_.token_types > 0) {
+    cost.forward += flops(Kind::kAdd, elements);
+    cost.update += flops(typed ? Kind::kGather : Kind::kAdd, elements);
+  }
+  if (c_.embedding_norm) cost += norm(site.rows(batch_.batch), d());
+  if (drops()) {
+    cost.forward += flops(Kind::kDropout, elements);
+    cost.backward += flops(Kind::kDropout, elements);
+  }
+  return cost;
+}
+
+Cost Formula::attention(const Site& site) const {
+  std::string specification = c_.attention;
+  if (both() && site.part == "decoder" && !c_.decoder_attention.empty()) {
+    specification = c_.decoder_attention;
+  }
+  if (site.cross && !c_.cross_attention.empty()) specification = c_.cross_attention;
+  const auto mechanism = make_attention(turn_of(specification, site.layer));
+  Parameters own;
+  Parameter& projections = own.declare("qkv", 3 * d(), d(), Initializer::zeros());
+  Parameter& biases = own.declare("bias", 3 * d(), Initializer::zeros());
+  const bool bias = c_.bias && c_.attention_bias;
+  mechanism->declare({.parameters = own,
+                      .layer = site.layer,
+                      .d_model = c_.d_model,
+                      .heads = c_.heads,
+                      .kv_heads = c_.kv_heads == 0 ? c_.heads : c_.kv_heads,
+                      .d_head = c_.d_model / c_.heads,
+                      .max_length = c_.max_length,
+                      .projections = site.cross ? nullptr : &projections,
+                      .projections_bias = site.cross || !bias ? nullptr : &biases});
+  const AttentionCost inner =
+      mechanism->cost({.batch = batch_.batch,
+                       .heads = c_.heads,
+                       .kv_heads = c_.kv_heads == 0 ? c_.heads : c_.kv_heads,
+                       .m = site.m,
+                       .n = site.n,
+                       .d = c_.d_model / c_.heads,
+                       .e = c_.d_model / c_.heads,
+                       .causal = site.causal,
+                       .key_lengths = site.key_lengths,
+                       .dropout = drops()});
+  const Count queries = site.rows(batch_.batch);
+  const Count keys = Count{batch_.batch} * site.n;
+  const Count k_width = mechanism->needs().shared_qk ? 0 : kv_width();
+  Cost cost = linear(queries, d(), d(), bias);  // W_O
+  if (site.cross) {
+    cost += linear(queries, d(), d(), bias) + linear(keys, d(), 2 * kv_width(), bias);
+  } else {
+    cost += linear(queries, d(), d() + k_width + kv_width(), bias);
+  }
+  if (adapted()) {
+    cost += adapter(queries, d(), d());
+    cost += adapter(queries, d(), site.cross ? d() : d() + k_width + kv_width());
+  }
+  cost.forward += inner.forward;
+  cost.backward += inner.backward;
+  if (!adapted()) cost.update += inner.update;
+  if (c_.positions == "rotary" && !site.cross) {
+    const Work rotary = flops(Kind::kRotary, 3 * queries * (d() + k_width));
+    cost.forward += rotary;
+    cost.backward += rotary;
+  }
+  return cost;
+}
+
+Cost Formula::feed_forward(Count rows) const {
+  const Count f = d_ff();
+  const ActivationCount a = activation_count(c_.activation);
+  Cost cost = linear(rows, d(), c_.gated ? 2 * f : f, c_.bias) + linear(rows, f, d(), c_.bias);
+  cost.forward += flops(Kind::kActivation, rows * f * (c_.gated ? a.forward + 1 : a.forward));
+  cost.backward +=
+      flops(Kind::kActivation, rows * f * (c_.gated ? a.forward + a.backward + 2 : a.backward));
+  return cost;
+}
+
+void Formula::stack(Site site, std::size_t layers, std::size_t frozen) {
+  const Count rows = site.rows(batch_.batch);
+  const bool reversible = c_.wiring == "reversible";
+  for (std::size_t i = 0; i < layers; ++i) {
+    const auto add = [&](const std::string& name, Cost branch) {
+      Cost around = norm(rows, d());
+      const Count elements = rows * d();
+      const Work dropped = drops() ? flops(Kind::kDropout, elements) : Work{};
+      around.forward += flops(Kind::kAdd, elements) + dropped;
+      around.backward += flops(Kind::kAdd, elements) + dropped;
+      for (Cost* cost : {&branch, &around}) {
+        if (reversible || c_.checkpointing) cost->backward += cost->forward;
+        if (i < frozen) *cost = {.forward = cost->forward};
+      }
+      table_[name] += branch;
+      table_["add & norm"] += around;
+    };
+    site.layer = i;
+    add("mha", attention(site));
+    if (both() && site.part == "decoder") {
+      Site cross = site;
+      cross.cross = true;
+      cross.causal = false;
+      cross.n = batch_.source_length;
+      cross.key_lengths = batch_.source_lengths;
+      add("cross", attention(cross));
+    }
+    add("ffn", feed_forward(rows));
+  }
+  const bool concat = c_.streams == "concat";
+  if (c_.wiring != "post" && c_.final_norm) {
+    table_["final norm"] += norm(rows, concat ? 2 * d() : d());
+  }
+  if (reversible) {
+    table_["streams"] += {.forward = flops(Kind::kAdd, concat ? 0 : 2 * rows * d()),
+                          .backward = flops(Kind::kAdd, (concat ? 1 : 2) * rows * d())};
+  }
+}
+
+void Formula::head() {
+  const bool classifies = c_.head == "classifier";
+  const Count d_in = c_.streams == "concat" ? 2 * d() : d();
+  const Count rows = classifies ? batch_.batch : Count{batch_.batch} * batch_.length;
+  const Count outputs = c_.head == "lm" ? c_.vocab : c_.classes;
+  if (classifies && c_.pool == "mean") {
+    Count tokens = 0;
+    for (std::size_t b = 0; b < batch_.batch; ++b) {
+      tokens += std::max<Count>(1, real_tokens(batch_.lengths, b, batch_.length));
+    }
+    table_["head"].forward += flops(Kind::kAdd, (tokens + rows) * d_in);
+    table_["head"].backward += flops(Kind::kAdd, rows * d_in);
+  }
+  if (c_.head_transform) {
+    const ActivationCount a = activation_count(c_.head_activation);
+    Cost& head = table_["head"];
+    head += linear(rows, d_in, d_in, true);
+    head.forward += flops(Kind::kActivation, rows * d_in * a.forward);
+    head.backward += flops(Kind::kActivation, rows * d_in * a.backward);
+    if (c_.head_norm) head += norm(rows, d_in);
+  }
+  // A table that is frozen is so for the output layer that shares it.
+  const bool shared = c_.head == "lm" && c_.tied && c_.frozen_layers > 0;
+  const bool frozen = shared && (!both() || c_.shared_table);
+  Cost output = linear(rows, d_in, outputs, false, frozen);
+  if (c_.head_bias) {
+    output.forward += flops(Kind::kMatmul, rows * outputs);
+    if (!adapted()) output.update += flops(Kind::kAdd, rows * outputs);
+  }
+  const auto ignored = static_cast<Count>(std::ranges::count(batch_.targets, -1));
+  const Count counted = batch_.targets.empty() ? rows : batch_.targets.size() - ignored;
+  output.forward += flops(Kind::kSoftmax, 5 * rows * outputs);
+  output.backward += flops(Kind::kSoftmax, counted);
+  table_["softmax layer"] += output;
+}
+
+CostTable Formula::table() {
+  const bool encodes = c_.family != "decoder";
+  const bool decodes = c_.family != "encoder";
+  const bool frozen = c_.frozen_layers > 0;
+  // A decoder's own tables are trained where the encoder's are frozen, its token table if it is
+  // not the encoder's.
+  if (encodes) {
+    const std::size_t n = both() ? batch_.source_length : batch_.length;
+    const Site site{.part = "encoder",
+                    .m = n,
+                    .n = n,
+                    .key_lengths = both() ? batch_.source_lengths : batch_.lengths};
+    Cost cost = embedding(site, !both() && !batch_.token_types.empty());
+    if (frozen || adapted()) cost = {.forward = cost.forward};
+    table_["embedding"] += cost;
+    stack(site, c_.layers, c_.frozen_layers);
+  }
+  if (decodes) {
+    const Site site{.part = "decoder",
+                    .causal = true,
+                    .m = batch_.length,
+                    .n = batch_.length,
+                    .key_lengths = batch_.lengths};
+    Cost cost = embedding(site, !batch_.token_types.empty());
+    const Count elements = site.rows(batch_.batch) * d();
+    if (adapted() || (frozen && !both())) cost = {.forward = cost.forward};
+    if (both() && frozen && c_.shared_table && !adapted()) {
+      const Count looked_up = elements;
+      cost.update[Kind::kGather] -= looked_up;
+      if (c_.embedding_scale) cost.update[Kind::kAdd] -= elements;
+      const bool others = c_.positions == "learned" || c_.positions == "axial" ||
+                          c_.token_types > 0 || c_.embedding_norm;
+      if (!others) cost = {.forward = cost.forward};
+    }
+    table_["embedding"] += cost;
+    stack(site, both() ? c_.decoder_layers : c_.layers, both() ? 0 : c_.frozen_layers);
+  }
+  head();
+  if (!training_) {
+    for (auto& [name, cost] : table_) cost = {.forward = cost.forward};
+  }
+  return table_;
+}
+
+}  // namespace
+
+CostTable executed_formula(const ModelConfig& config, const Batch& batch, bool training) {
+  return Formula(config, batch, training).table();
+}
+
+}  // namespace longspan::testing

@@ -1,0 +1,26 @@
+// What a model executes, worked out from its config alone: no code of layers or models is used, so
+// that what they count can be held against it. Only the mechanisms say themselves what they do;
+// their own tests count that inside their loops.
+//
+// M rows of a stack, d wide, f hidden, v outputs, r the rank of adapters; per sublayer
+//
+//   products of x [M, in] with W [out, in]   M·in·out MACCs in each phase, none where W is frozen;
+//                                            its bias M·out FLOPs forward and update
+//   add & norm      LayerNorm 8d + 5 forward, 9d + 2 backward, 3d update a row (RMSNorm 5d + 4,
+//                   7d + 1, 2d), the residual addition among them; dropout d more each way
+//   recomputed      (reversible, checkpointed) backward has the forward once more
+//   frozen          the first layers have no backward and no update
+//
+// after formulas.md A.4 of the documents that the project grew from.
+#pragma once
+
+#include "longspan/base/cost.h"
+#include "longspan/models/batch.h"
+#include "longspan/models/config.h"
+
+namespace longspan::testing {
+
+// By the meter's names.
+CostTable executed_formula(const ModelConfig& config, const Batch& batch, bool training);
+
+}  // namespace longspan::testing

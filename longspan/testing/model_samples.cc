@@ -1,0 +1,123 @@
+#include "longspan/testing/model_samples.h"
+
+#include <fmt/core.h>
+
+#include <array>
+#include <string_view>
+
+#include "longspan/attention/registry.h"
+#include "longspan/base/random.h"
+
+namespace longspan::testing {
+
+namespace {
+
+// One stream of small numbers for each sample.
+class Draws {
+ public:
+  explicit Draws(std::uint64_t n) : key_(derive(derive(4711, "model samples"), n)) {}
+  std::size_t below(std::size_t count) { return random_below(key_, next_++, count); }
+  std::size_t between(std::size_t low, std::size_t high) { return low + below(high - low + 1); }
+  bool once_in(std::size_t count) { return below(count) == 0; }
+  template <std::size_t n>
+  std::string_view of(const std::array<std::string_view, n>& choices) {
+    return choices[below(n)];
+  }
+
+ private:
+  RandomKey key_;
+  std::uint64_t next_ = 0;
+};
+
+constexpr std::array<std::string_view, 3> kFamilies = {"encoder", "decoder", "encoder-decoder"};
+constexpr std::array<std::string_view, 3> kWirings = {"pre", "post", "reversible"};
+constexpr std::array<std::string_view, 4> kActivations = {"relu", "gelu", "gelu-tanh", "silu"};
+constexpr std::array<std::string_view, 5> kPositions = {"none", "sinusoidal", "learned", "axial",
+                                                        "rotary"};
+
+void draw_embedding(Draws& draw, ModelConfig& c) {
+  c.positions = draw.of(kPositions);
+  c.position_offset = c.positions == "learned" ? draw.below(3) : 0;
+  if (c.positions == "axial") {
+    c.axial_rows = draw.between(1, 5);
+    c.axial_width = draw.between(1, c.d_model - 1);
+  }
+  c.rotary_interleaved = draw.once_in(2);
+  c.embedding_norm = draw.once_in(3);
+  c.embedding_scale = draw.once_in(3);
+  c.embedding_mask = draw.once_in(4);
+  c.token_types = draw.once_in(3) ? 2 : 0;
+  c.padding_token = draw.once_in(4) ? 1 : -1;
+}
+
+void draw_head(Draws& draw, ModelConfig& c) {
+  if (c.family == "encoder" && draw.once_in(2)) {
+    c.head = draw.once_in(2) ? "classifier" : "tagger";
+    c.classes = draw.between(2, 7);
+    c.pool = draw.once_in(2) ? "mean" : "first";
+  }
+  c.tied = draw.once_in(2);
+  c.head_bias = draw.once_in(2);
+  c.head_transform = draw.once_in(3);
+  c.head_norm = c.head_transform && draw.once_in(2);
+  c.head_activation = draw.of(kActivations);
+  if (c.wiring == "reversible" && c.family != "encoder-decoder" && draw.once_in(3)) {
+    c.streams = "concat";
+    c.tied = false;
+  }
+}
+
+// What is trained, and what is kept for it.
+void draw_training(Draws& draw, ModelConfig& c) {
+  if (c.wiring != "reversible") {
+    c.checkpointing = draw.once_in(3);
+    c.frozen_layers = draw.once_in(3) ? draw.between(1, c.layers) : 0;
+  }
+  c.lora_rank = draw.once_in(4) ? draw.between(1, 3) : 0;
+}
+
+}  // namespace
+
+ModelCase sample_model(std::uint64_t n) {
+  Draws draw(n);
+  const auto all = mechanisms();
+  const Mechanism& mechanism = all[n % all.size()];
+  const Abilities able = mechanism.make("")->abilities();
+  const Needs needs = mechanism.make("")->needs();
+  ModelConfig c;
+  c.family = draw.of(kFamilies);
+  if (c.family == "decoder" && !able.causal) c.family = "encoder";
+  const bool both = c.family == "encoder-decoder";
+  c.wiring = draw.of(kWirings);
+  c.layers = draw.between(1, 3);
+  c.decoder_layers = both ? draw.between(1, 2) : 0;
+  c.heads = draw.between(1, 4);
+  c.d_model = 2 * c.heads * draw.between(1, 4);
+  c.d_ff = draw.between(3, 21);
+  c.vocab = draw.between(5, 23);
+  c.max_length = draw.between(20, 90);
+  c.attention = mechanism.name;
+  if (both && !able.causal) c.decoder_attention = "flash";
+  if (needs.shared_qk || needs.input || needs.history || !able.cross) c.cross_attention = "full";
+  if (able.grouped_heads && c.heads % 2 == 0 && draw.once_in(2)) c.kv_heads = c.heads / 2;
+  c.norm = draw.once_in(2) ? "rms" : "layer";
+  c.final_norm = !draw.once_in(4);
+  c.activation = draw.of(kActivations);
+  c.gated = draw.once_in(3);
+  c.bias = !draw.once_in(3);
+  c.attention_bias = draw.once_in(2);
+  c.shared_table = draw.once_in(2);
+  draw_embedding(draw, c);
+  draw_head(draw, c);
+  draw_training(draw, c);
+  if (able.dropout && draw.once_in(3)) c.dropout = 0.1F;
+  BatchShape shape;
+  shape.batch = draw.between(1, 3);
+  shape.length = draw.between(1, c.max_length);
+  shape.source_length = both ? draw.between(1, c.max_length) : 0;
+  shape.padded = able.key_lengths && draw.once_in(2);
+  shape.typed = c.token_types > 0 && draw.once_in(2);
+  return {fmt::format("{}: {} {} {}", n, c.family, c.wiring, c.attention), c, shape};
+}
+
+}  // namespace longspan::testing

@@ -1,0 +1,13 @@
+// Models drawn from the product of families, wirings, mechanisms and options, each with a batch
+// that it can take: the n-th is the same wherever it is drawn.
+#pragma once
+
+#include <cstdint>
+
+#include "longspan/testing/reference_cases.h"
+
+namespace longspan::testing {
+
+ModelCase sample_model(std::uint64_t n);
+
+}  // namespace longspan::testing
