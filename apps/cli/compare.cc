@@ -20,10 +20,21 @@
 #include "longspan/report/compare_summary.h"
 #include "longspan/report/compare_text.h"
 #include "longspan/report/page.h"
+#include "run_directory.h"
 
 namespace longspan::cli {
 
 namespace {
+
+// What attention sees is text; a run on other data has no tokens to show it.
+void check_text_model(const std::filesystem::path& directory) {
+  const nlohmann::json config = read_json(directory / "config.json");
+  if (config.contains("model_type")) return;
+  const RunConfig run = run_config_from(config, directory);
+  require(run.data.task == "text",
+          "[compare] --from {}: it was trained on {}; need a model of text", directory.string(),
+          run.data.task);
+}
 
 struct CompareOptions {
   CompareSettings settings;
@@ -90,6 +101,7 @@ PlanRequest request_of(const CompareOptions& o) {
   require(o.lengths.empty() || o.length == 0, "[compare] --length and --lengths; need one of them");
   require(o.from.empty() || std::filesystem::is_directory(o.from),
           "[compare] --from is '{}'; need the directory of a model", o.from);
+  if (!o.from.empty()) check_text_model(o.from);
   request.attention = attention_list(o.attention);
   if (!o.lengths.empty()) request.lengths = length_list(o.lengths);
   // The length that is asked for comes first, what it takes to see where it comes from after it.

@@ -58,7 +58,7 @@ CompareMechanism mechanism(const std::string& spec, const PlanRequest& request,
   const Abilities a = make_attention(spec)->abilities();
   CompareMechanism m;
   m.name = m.spec = spec;
-  m.kind = entry->kind;
+  m.kind = name_of(entry->kind);
   m.exact = a.exact;
   m.causal = a.causal;
   m.decode = a.decode;
@@ -72,17 +72,6 @@ CompareMechanism mechanism(const std::string& spec, const PlanRequest& request,
     m.pattern = ComparePattern{kPatternCells, kPatternCells, std::move(*cells)};
   }
   return m;
-}
-
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  std::size_t first = 0;
-  while (first <= text.size()) {
-    const std::size_t end = std::min(text.find(separator, first), text.size());
-    parts.push_back(text.substr(first, end - first));
-    first = end + 1;
-  }
-  return parts;
 }
 
 }  // namespace
@@ -110,7 +99,7 @@ std::vector<std::string> attention_list(const std::string& text) {
     for (const Mechanism& m : mechanisms()) specs.emplace_back(m.name);
     return specs;
   }
-  for (const std::string& part : split(text, ',')) {
+  for (const std::string& part : split_list(text, ',')) {
     const bool option = part.find('=') != std::string::npos && part.find(':') == std::string::npos;
     if (option && !specs.empty()) {
       specs.back() += "," + part;
@@ -124,7 +113,7 @@ std::vector<std::string> attention_list(const std::string& text) {
 
 std::vector<std::uint64_t> length_list(const std::string& text) {
   std::vector<std::uint64_t> lengths;
-  for (const std::string& part : split(text, ',')) {
+  for (const std::string& part : split_list(text, ',')) {
     const double value = parse_number("compare", "lengths", part);
     require(value >= 1.0 && value <= static_cast<double>(kLongestCompared) &&
                 value == static_cast<double>(static_cast<std::uint64_t>(value)),

@@ -114,6 +114,7 @@ void run(const CostOptions& o, const Common& common) {
   if (!o.solve.what.empty() && o.solve.what != "crossovers") return print_solution(o, common.json);
   const bool for_programs = common.json || o.csv;
   const Workload workload = workload_from(o.model);
+  if (!workload.note.empty()) fmt::print(stderr, "note: {}\n", workload.note);
   if (o.verify) return print_verification(workload, {.memory = !o.solve.memory.empty()}, common);
   const CostReport report = report_of(o, workload, for_programs);
   if (!o.solve.what.empty()) return print_crossovers(report, common.json);

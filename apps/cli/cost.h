@@ -22,7 +22,7 @@ struct ModelOptions {
   std::optional<std::size_t> d_model, heads, kv_heads, d_ff, vocab, classes, max_length;
   std::optional<std::size_t> length, target_length, batch;
   std::vector<std::int32_t> lengths;
-  std::string attention = "full";
+  std::optional<std::string> attention;  // the model's own, or full
   std::optional<std::string> decoder_attention, cross_attention;
   std::optional<std::string> wiring, norm, activation, positions, head;
   std::optional<std::size_t> frozen_layers, lora_rank;

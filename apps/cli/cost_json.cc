@@ -96,6 +96,7 @@ void write_memory(std::string_view key, const MemoryUse& use, JsonWriter& to) {
   to.key(key);
   to.open('{');
   to.field("parameters", use.parameters);
+  if (use.drawn > 0) to.field("drawn", use.drawn);
   to.field("gradients", use.gradients);
   to.field("optimizer", use.optimizer);
   if (use.feedback > 0) to.field("feedback", use.feedback);

@@ -5,6 +5,7 @@
 
 #include "command.h"
 #include "cost.h"
+#include "longspan/attention/registry.h"
 #include "longspan/base/config.h"
 #include "longspan/io/config_json.h"
 #include "longspan/io/json_file.h"
@@ -14,6 +15,9 @@
 namespace longspan::cli {
 
 namespace {
+
+// Whose formulas the paper has.
+constexpr const char* kExactAttention = "full";
 
 void add_size(CLI::App& command, const char* name, std::optional<std::size_t>& value,
               const char* text, const char* group) {
@@ -31,6 +35,7 @@ void add_size(CLI::App& command, const char* name, std::optional<std::size_t>& v
 // The architecture of the paper: post-norm, GELU, biases in the FFN only, no table shared.
 ModelConfig papers_architecture() {
   ModelConfig c;
+  c.attention = kExactAttention;
   c.wiring = "post";
   c.positions = "sinusoidal";
   c.attention_bias = false;
@@ -92,6 +97,15 @@ Workload from_file(const std::filesystem::path& path) {
     w.model = config_from_json<ModelConfig>("model", file["model"]);
   } else {
     w.model = config_from_hugging_face(file);
+    for (const std::string& mechanism : split_list(w.model.attention, '|')) {
+      if (find_mechanism(mechanism).kind == MechanismClass::kExact) {
+        w.model.attention = kExactAttention;
+      }
+      if (w.model.dropout == 0.0F || make_attention(mechanism)->abilities().dropout) continue;
+      w.note = fmt::format("counted without the config's dropout: {} cannot drop attention weights",
+                           find_mechanism(mechanism).name);
+      w.model.dropout = 0.0F;
+    }
   }
   w.length = w.model.max_length;
   return w;
@@ -104,6 +118,7 @@ Workload from_model(const ModelOptions& o) {
   } else {
     const Preset& preset = find_preset(o.model);
     w.model = preset.config();
+    w.model.attention = kExactAttention;
     w.length = preset.length;
     w.output_layer = preset.output_layer;
   }
@@ -153,12 +168,14 @@ void set_variants(const ModelOptions& o, Workload& w) {
   override_with(o.frozen_layers, c.frozen_layers);
   override_with(o.lora_rank, c.lora_rank);
   override_with(o.batch, w.batch);
-  c.attention = o.attention;
+  override_with(o.attention, c.attention);
   c.gated = c.gated || o.gated;
   c.checkpointing = c.checkpointing || o.checkpointing;
   require(!o.tied || !o.untied, "[cost] --tied and --untied; need the one or the other");
   if (o.tied) c.tied = c.shared_table = true;
   if (o.untied) c.tied = false;
+  require(!o.no_bias || !o.attention_bias,
+          "[cost] --no-bias and --attention-bias; need the one or the other");
   if (o.no_bias) c.bias = false;
   if (o.attention_bias) c.attention_bias = true;
   if (o.head) set_head(*o.head, w);
@@ -210,8 +227,11 @@ void add_model_options(CLI::App& command, ModelOptions& o) {
       ->delimiter(',')
       ->group(group);
   group = "Variants";
-  add_text(command, "--attention", o.attention, "Mechanism, KIND[:key=value,…]; see longspan list",
-           group);
+  command
+      .add_option("--attention", o.attention,
+                  "Mechanism, KIND[:key=value,…]; see longspan list. The model's own unless given, "
+                  "with exact attention as full")
+      ->group(group);
   command
       .add_option("--decoder-attention", o.decoder_attention,
                   "Of the decoder's own sequence, beside an encoder; as --attention unless given")

@@ -243,7 +243,7 @@ void write_crossovers(const SolveQuestion& q, const std::vector<std::string>& na
 
 void compare(const CostOptions& o, bool as_json) {
   std::vector<std::string> names = mechanisms_of(o.solve.against);
-  if (names.size() == 1) names.insert(names.begin(), o.model.attention);
+  if (names.size() == 1) names.insert(names.begin(), o.model.attention.value_or("full"));
   require(names.size() == 2,
           "[cost] --against {}; need two mechanisms A,B, or one beside --attention",
           o.solve.against);

@@ -170,6 +170,7 @@ void print_memory(const CostReport& report) {
     fmt::print("  {:<22} {:>11}{}\n", name, bytes(count), note.empty() ? "" : "  " + note);
   };
   line("parameters", use.parameters, "");
+  if (use.drawn > 0) line("drawn", use.drawn, "features and rotations, which nothing trains");
   line("gradients", use.gradients, "");
   line("optimizer", use.optimizer, report.optimizer_name);
   line("activations kept", use.activations,

@@ -104,6 +104,7 @@ void run_generate(const GenerateOptions& o, const Common& common) {
     return;
   }
   fmt::print("\n");
+  std::fflush(stdout);  // before what goes to the other stream
   if (!common.quiet) {
     fmt::print(stderr, "{} tokens, {:.0f} a second\n", o.tokens,
                static_cast<double>(o.tokens) / std::max(seconds, 1e-9));

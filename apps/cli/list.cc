@@ -33,7 +33,7 @@ nlohmann::json as_json() {
   for (const Mechanism& m : mechanisms()) {
     const Abilities a = m.make("")->abilities();
     json["attention"].push_back({{"name", m.name},
-                                 {"class", m.kind},
+                                 {"class", name_of(m.kind)},
                                  {"complexity", m.complexity},
                                  {"exact", a.exact},
                                  {"causal", a.causal},
@@ -59,7 +59,7 @@ void print_tables() {
   for (const Mechanism& m : mechanisms()) {
     const Abilities a = m.make("")->abilities();
     const std::size_t own = own_parameters(m);
-    fmt::print("{:<20} {:<18} {:<13} {:<6} {:<7} {:<6} {:<7} {:>10}\n", m.name, m.kind,
+    fmt::print("{:<20} {:<18} {:<13} {:<6} {:<7} {:<6} {:<7} {:>10}\n", m.name, name_of(m.kind),
                m.complexity, mark(a.exact), mark(a.causal), mark(a.cross), mark(a.decode),
                own == 0 ? "none" : fmt::format("{}", own));
   }

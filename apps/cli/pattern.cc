@@ -81,13 +81,6 @@ std::vector<bool> probe(Attention& attention, const Options& o, const AttentionS
   return seen;
 }
 
-// What a class of the survey calls the keys that its mechanisms choose from the data.
-std::string_view reason_of(std::string_view kind) {
-  if (kind == "learnable pattern") return "chosen";
-  if (kind == "fixed pattern") return "window";
-  return kind == "low rank" || kind == "kernel" ? "approximated" : "full";
-}
-
 Picture draw(const Options& o) {
   const std::unique_ptr<Attention> attention = make_attention(o.attention);
   AttentionShape shape;
@@ -98,9 +91,7 @@ Picture draw(const Options& o) {
   Picture picture(o.length);
   const auto* fixed = dynamic_cast<const FixedPattern*>(attention.get());
   const std::vector<bool> seen = probe(*attention, o, shape);
-  const auto known = mechanisms();
-  const auto entry = std::ranges::find(known, attention->name(), &Mechanism::name);
-  const std::string_view other = reason_of(entry == known.end() ? "" : entry->kind);
+  const std::string_view other = reason_of(find_mechanism(o.attention).kind);
   for (std::size_t i = 0; i < o.length; ++i) {
     for (std::size_t j = 0; j < o.length; ++j) {
       if (fixed != nullptr) {

@@ -64,6 +64,7 @@ Demand model_demand(const PlanOptions& o) {
   require(!o.tokens.empty(), "[plan] how many tokens in all? need --tokens");
   const double tokens = positive("--tokens", o.tokens);
   const Workload workload = workload_from(o.model);
+  if (!workload.note.empty()) fmt::print(stderr, "note: {}\n", workload.note);
   const Model model(workload.model);
   if (o.counted == "6nd") {
     return six_n_d(static_cast<double>(model.parameters().total()), tokens);

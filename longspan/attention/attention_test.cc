@@ -17,7 +17,13 @@ class EveryMechanism : public ::testing::TestWithParam<Mechanism> {};
 TEST_P(EveryMechanism, PassesTheCommonChecks) { testing::check_attention(GetParam().name); }
 
 TEST_P(EveryMechanism, IsDescribed) {
-  EXPECT_FALSE(GetParam().kind.empty());
+  EXPECT_FALSE(name_of(GetParam().kind).empty());
+  // Whoever is not exact says what it gives up; the others add to exact attention, if anything.
+  const bool exact = GetParam().make("")->abilities().exact;
+  EXPECT_TRUE(!exact || GetParam().gives_up.empty());
+  for (const std::string_view options : GetParam().settings) {
+    EXPECT_NO_THROW(GetParam().make(options)) << options;
+  }
   EXPECT_FALSE(GetParam().complexity.empty());
   EXPECT_FALSE(GetParam().summary.empty());
   EXPECT_EQ(make_attention(GetParam().name)->name(), GetParam().name);

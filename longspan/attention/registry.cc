@@ -41,70 +41,158 @@ std::unique_ptr<Attention> make(std::string_view options) {
   return std::make_unique<Kind>(config);
 }
 
+constexpr std::string_view kOutside =
+    "tokens outside the pattern, which are heard of only through the layers above";
+constexpr std::string_view kApart = "keys that hashing or clustering does not bring together";
+constexpr std::string_view kSingleTokens =
+    "single tokens: every slot mixes the whole sequence, by weights that must be learned";
+constexpr std::string_view kSharpness =
+    "sharp attention to few keys: weights are products of features";
+
 constexpr std::array kMechanisms = {
-    Mechanism{FullAttention::kName, "exact", "O(n²)", "O(n²)",
-              "softmax(q·kᵀ/√d)·v with the matrix in memory", &make<FullAttention, FullConfig>},
-    Mechanism{FlashAttention::kName, "exact", "O(n²)", "O(n)",
-              "the same by tiles, O(n) memory, recomputed in backward",
+    Mechanism{FullAttention::kName, MechanismClass::kExact, "O(n²)", "O(n²)",
+              "softmax(q·kᵀ/√d)·v with the matrix in memory", "", &make<FullAttention, FullConfig>},
+    Mechanism{FlashAttention::kName, MechanismClass::kExact, "O(n²)", "O(n)",
+              "the same by tiles, O(n) memory, recomputed in backward", "",
               &make<FlashAttention, FlashConfig>},
-    Mechanism{LinformerAttention::kName, "low rank", "O(n·k)", "O(n + k)",
+    Mechanism{LinformerAttention::kName,
+              MechanismClass::kLowRank,
+              "O(n·k)",
+              "O(n + k)",
               "exact over keys and values projected to k slots",
-              &make<LinformerAttention, LinformerConfig>},
-    Mechanism{LinearAttention::kName, "kernel", "O(n)", "O(n + d²)",
-              "φ(q)·Σφ(k)vᵀ with φ = elu + 1, or softmax features",
+              kSingleTokens,
+              &make<LinformerAttention, LinformerConfig>,
+              {"k=64", "k=128", "k=512"}},
+    Mechanism{LinearAttention::kName, MechanismClass::kKernel, "O(n)", "O(n + d²)",
+              "φ(q)·Σφ(k)vᵀ with φ = elu + 1, or softmax features", kSharpness,
               &make<LinearAttention, LinearAttentionConfig>},
-    Mechanism{PerformerAttention::kName, "kernel", "O(n)", "O(n + M·d)",
+    Mechanism{PerformerAttention::kName,
+              MechanismClass::kKernel,
+              "O(n)",
+              "O(n + M·d)",
               "softmax by M orthogonal random features, FAVOR+",
-              &make<PerformerAttention, PerformerConfig>},
-    Mechanism{MemoryAttention::kName, "memory", "O(n²)", "O(n)",
-              "exact over the sequence and learned keys and values",
+              kSharpness,
+              &make<PerformerAttention, PerformerConfig>,
+              {"features=64", "features=128", "features=512"}},
+    Mechanism{MemoryAttention::kName, MechanismClass::kMemory, "O(n²)", "O(n)",
+              "exact over the sequence and learned keys and values", "",
               &make<MemoryAttention, MemoryConfig>},
-    Mechanism{MemoryCompressedAttention::kName, "memory", "O(n²/s)", "O(n)",
+    Mechanism{MemoryCompressedAttention::kName,
+              MechanismClass::kMemory,
+              "O(n²/s)",
+              "O(n)",
               "exact over keys and values shortened by a convolution",
-              &make<MemoryCompressedAttention, MemoryCompressedConfig>},
-    Mechanism{LocalAttention::kName, "fixed pattern", "O(n·block)", "O(n)",
+              "single tokens within a slot of the shortened sequence",
+              &make<MemoryCompressedAttention, MemoryCompressedConfig>,
+              {"stride=2", "stride=8"}},
+    Mechanism{LocalAttention::kName,
+              MechanismClass::kFixedPattern,
+              "O(n·block)",
+              "O(n)",
               "exact over the own block of tokens and its neighbours",
-              &make<LocalAttention, LocalConfig>},
-    Mechanism{WindowAttention::kName, "fixed pattern", "O(n·w)", "O(n)",
+              kOutside,
+              &make<LocalAttention, LocalConfig>,
+              {"block=64", "block=256", "block=128,before=1,after=1"}},
+    Mechanism{WindowAttention::kName,
+              MechanismClass::kFixedPattern,
+              "O(n·w)",
+              "O(n)",
               "exact over a sliding window, dilated if asked",
-              &make<WindowAttention, WindowConfig>},
-    Mechanism{BigBirdAttention::kName, "fixed pattern", "O(n)", "O(n)",
+              kOutside,
+              &make<WindowAttention, WindowConfig>,
+              {"window=64", "window=128", "window=512", "window=1024"}},
+    Mechanism{BigBirdAttention::kName,
+              MechanismClass::kFixedPattern,
+              "O(n)",
+              "O(n)",
               "exact over global, window and random blocks",
-              &make<BigBirdAttention, BigBirdConfig>},
-    Mechanism{LongformerAttention::kName, "fixed pattern", "O(n·w)", "O(n)",
+              kOutside,
+              &make<BigBirdAttention, BigBirdConfig>,
+              {"random=1", "block=32", "window=5,random=5"}},
+    Mechanism{LongformerAttention::kName,
+              MechanismClass::kFixedPattern,
+              "O(n·w)",
+              "O(n)",
               "a sliding window and global tokens with projections of their own",
-              &make<LongformerAttention, LongformerConfig>},
-    Mechanism{DebertaAttention::kName, "content + position", "O(n²)", "O(n·r)",
-              "content and distance apart: c→c, c→p, p→c, by tiles",
+              kOutside,
+              &make<LongformerAttention, LongformerConfig>,
+              {"window=128", "window=256"}},
+    Mechanism{DebertaAttention::kName, MechanismClass::kContentAndPosition, "O(n²)", "O(n·r)",
+              "content and distance apart: c→c, c→p, p→c, by tiles", "",
               &make<DebertaAttention, DebertaConfig>},
-    Mechanism{TransformerXlAttention::kName, "recurrence", "O(n²)", "O(n)",
-              "relative positions and a memory of earlier segments",
+    Mechanism{TransformerXlAttention::kName, MechanismClass::kRecurrence, "O(n²)", "O(n)",
+              "relative positions and a memory of earlier segments", "",
               &make<TransformerXlAttention, TransformerXlConfig>},
-    Mechanism{ReformerAttention::kName, "learnable pattern", "O(n·log n)", "O(n)",
+    Mechanism{ReformerAttention::kName,
+              MechanismClass::kLearnablePattern,
+              "O(n·log n)",
+              "O(n)",
               "exact among tokens whose hashes agree, several rounds",
-              &make<ReformerAttention, ReformerConfig>},
-    Mechanism{ClusteredAttention::kName, "learnable pattern", "O(n·C)", "O(n + C)",
+              kApart,
+              &make<ReformerAttention, ReformerConfig>,
+              {"rounds=1", "rounds=2", "rounds=8"}},
+    Mechanism{ClusteredAttention::kName,
+              MechanismClass::kLearnablePattern,
+              "O(n·C)",
+              "O(n + C)",
               "one row of attention for each cluster of queries",
-              &make<ClusteredAttention, ClusteredConfig>},
-    Mechanism{ImprovedClusteredAttention::kName, "learnable pattern", "O(n·(C + k))", "O(n + C·k)",
+              kApart,
+              &make<ClusteredAttention, ClusteredConfig>,
+              {"clusters=50", "clusters=200"}},
+    Mechanism{ImprovedClusteredAttention::kName,
+              MechanismClass::kLearnablePattern,
+              "O(n·(C + k))",
+              "O(n + C·k)",
               "clustered, and every query looks at its cluster's top keys itself",
-              &make<ImprovedClusteredAttention, ImprovedClusteredConfig>},
+              kApart,
+              &make<ImprovedClusteredAttention, ImprovedClusteredConfig>,
+              {"clusters=50", "topk=64"}},
 };
 
 }  // namespace
 
+std::string_view name_of(MechanismClass kind) {
+  constexpr std::array<std::string_view, 8> kNames = {"exact",
+                                                      "low rank",
+                                                      "kernel",
+                                                      "memory",
+                                                      "fixed pattern",
+                                                      "learnable pattern",
+                                                      "content + position",
+                                                      "recurrence"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+std::string_view reason_of(MechanismClass kind) {
+  switch (kind) {
+    case MechanismClass::kLearnablePattern:
+      return "chosen";
+    case MechanismClass::kFixedPattern:
+      return "window";
+    case MechanismClass::kLowRank:
+    case MechanismClass::kKernel:
+      return "approximated";
+    default:
+      return "full";
+  }
+}
+
 std::span<const Mechanism> mechanisms() { return kMechanisms; }
 
-std::unique_ptr<Attention> make_attention(std::string_view specification) {
-  const std::size_t colon = std::min(specification.find(':'), specification.size());
-  const std::string_view name = specification.substr(0, colon);
-  const std::string_view options = specification.substr(std::min(colon + 1, specification.size()));
+const Mechanism& find_mechanism(std::string_view specification) {
+  const std::string_view name = specification.substr(0, specification.find(':'));
   std::vector<std::string_view> known;
   for (const Mechanism& mechanism : mechanisms()) {
-    if (mechanism.name == name) return mechanism.make(options);
+    if (mechanism.name == name) return mechanism;
     known.push_back(mechanism.name);
   }
   throw_unknown("attention", "mechanism", name, known);
+}
+
+std::unique_ptr<Attention> make_attention(std::string_view specification) {
+  const std::size_t colon = std::min(specification.find(':'), specification.size());
+  return find_mechanism(specification)
+      .make(specification.substr(std::min(colon + 1, specification.size())));
 }
 
 }  // namespace longspan

@@ -42,6 +42,16 @@ void throw_unknown(std::string_view who, std::string_view what, std::string_view
                           nearest(name, known), list));
 }
 
+std::vector<std::string> split_list(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  for (;;) {
+    const std::size_t end = std::min(text.find(separator), text.size());
+    parts.emplace_back(text.substr(0, end));
+    if (end == text.size()) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
 std::int64_t parse_integer(std::string_view who, std::string_view key, std::string_view text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

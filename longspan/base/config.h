@@ -22,6 +22,9 @@ std::string_view nearest(std::string_view name, const std::vector<std::string_vi
 [[noreturn]] void throw_unknown(std::string_view who, std::string_view what, std::string_view name,
                                 const std::vector<std::string_view>& known);
 
+// "a|b" → a, b; an empty text is one empty part.
+std::vector<std::string> split_list(std::string_view text, char separator);
+
 // Numbers and switches from text; throws Error "[who] key is 'text'; need a …".
 std::int64_t parse_integer(std::string_view who, std::string_view key, std::string_view text);
 double parse_number(std::string_view who, std::string_view key, std::string_view text);

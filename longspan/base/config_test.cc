@@ -84,5 +84,13 @@ TEST(ThrowUnknown, WithoutAnyKnown) {
   }
 }
 
+TEST(Config, ListsAreSplit) {
+  using Parts = std::vector<std::string>;
+  EXPECT_EQ(split_list("a|b:c=1|d", '|'), (Parts{"a", "b:c=1", "d"}));
+  EXPECT_EQ(split_list("a", '|'), Parts{"a"});
+  EXPECT_EQ(split_list("", ','), Parts{""});
+  EXPECT_EQ(split_list(",x,", ','), (Parts{"", "x", ""}));
+}
+
 }  // namespace
 }  // namespace longspan

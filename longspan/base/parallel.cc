@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <exception>
+#include <utility>
 
 namespace longspan {
 
@@ -20,6 +22,23 @@ struct alignas(64) Share {
   std::size_t end;
 };
 constexpr std::size_t kMaxShares = 64;  // more threads than that start with another's
+
+// The first of what the tasks throw: nothing may leave a parallel region but by this.
+class Failure {
+ public:
+  bool any() const { return failed_.load(std::memory_order_relaxed); }
+  void take(std::exception_ptr what) {
+    if (!failed_.exchange(true)) what_ = std::move(what);
+  }
+  // When the threads have joined.
+  void rethrow() const {
+    if (what_ != nullptr) std::rethrow_exception(what_);
+  }
+
+ private:
+  std::atomic<bool> failed_ = false;
+  std::exception_ptr what_;
+};
 
 }  // namespace
 
@@ -37,6 +56,7 @@ void run_tasks(std::size_t tasks, TaskFunction function, void* context) {
     share[s].next.store(tasks * s / shares, std::memory_order_relaxed);
     share[s].end = tasks * (s + 1) / shares;
   }
+  Failure failure;
 #pragma omp parallel num_threads(threads)
   {
     const auto worker = static_cast<std::size_t>(omp_get_thread_num());
@@ -44,11 +64,16 @@ void run_tasks(std::size_t tasks, TaskFunction function, void* context) {
       Share& from = share[(worker + turn) % shares];
       for (;;) {
         const std::size_t task = from.next.fetch_add(1, std::memory_order_relaxed);
-        if (task >= from.end) break;
-        function(context, task, worker);
+        if (task >= from.end || failure.any()) break;
+        try {
+          function(context, task, worker);
+        } catch (...) {
+          failure.take(std::current_exception());
+        }
       }
     }
   }
+  failure.rethrow();
 }
 
 }  // namespace detail

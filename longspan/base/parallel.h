@@ -21,9 +21,9 @@ void run_tasks(std::size_t tasks, TaskFunction function, void* context);
 // Calls body(task, worker) for each task in [0, tasks); worker < thread_count() names the scratch
 // that the task may use. Each thread starts with a run of neighbouring tasks, in order, the same in
 // every call of as many tasks, so that it finds in its cache what it wrote there; when it is done
-// it takes from the others what they have not started, so put the longest first. Tasks must not
-// throw and must write to disjoint memory. Inside another parallel_for they run on the calling
-// thread.
+// it takes from the others what they have not started, so put the longest first. Tasks must write
+// to disjoint memory. What one throws reaches the caller when the others have ended; those not yet
+// started are left out. Inside another parallel_for tasks run on the calling thread.
 template <class Body>
 void parallel_for(std::size_t tasks, Body&& body) {
   using Plain = std::remove_reference_t<Body>;

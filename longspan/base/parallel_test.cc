@@ -2,11 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <thread>
 #include <vector>
+
+#include "longspan/base/error.h"
 
 namespace longspan {
 namespace {
@@ -90,6 +94,26 @@ TEST_P(Parallel, PartitionDoesNotDependOnThreads) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, Parallel, ::testing::Values(1, 2, 3, 8, 70));
+
+TEST(Parallel, WhatATaskThrowsReachesTheCaller) {
+  const int usual = thread_count();
+  for (const int threads : {1, 3}) {
+    set_thread_count(threads);
+    std::string said;
+    try {
+      parallel_for(100, [&](std::size_t task, std::size_t) {
+        if (task == 57) throw SystemError("the machine refused");
+      });
+    } catch (const SystemError& error) {
+      said = error.what();
+    }
+    EXPECT_EQ(said, "the machine refused") << threads << " threads";
+    std::atomic<int> done = 0;
+    parallel_for(10, [&](std::size_t, std::size_t) { ++done; });
+    EXPECT_EQ(done, 10) << "and the next loop runs";
+  }
+  set_thread_count(usual);
+}
 
 }  // namespace
 }  // namespace longspan

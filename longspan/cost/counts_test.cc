@@ -147,7 +147,8 @@ TEST(Executed, SumsAreThoseOfTheModel) {
       EXPECT_EQ(use.peak, static_cast<Integer>(model.training_bytes(w.shape()))) << c.name;
       EXPECT_EQ(use.activations + use.workspace, use.peak) << c.name;
       // Drawn features take memory, and no gradient.
-      EXPECT_EQ(use.parameters, 4 * static_cast<Integer>(model.parameters().total())) << c.name;
+      EXPECT_EQ(use.parameters + use.drawn, 4 * static_cast<Integer>(model.parameters().total()))
+          << c.name;
       EXPECT_EQ(use.gradients, 4 * parameters.trained) << c.name;
       EXPECT_EQ(use.optimizer, 8 * parameters.trained) << c.name;
       ++compared;

@@ -61,7 +61,8 @@ MemoryUse memory_use(const Workload& workload, const Model& model,
     step = passes.walk(workload.shape());
     use.feedback = static_cast<Integer>(passes.projection_floats()) * element.bytes;
   }
-  use.parameters = (parameters.total + parameters.drawn) * element.bytes;
+  use.parameters = parameters.total * element.bytes;
+  use.drawn = parameters.drawn * element.bytes;
   use.gradients = parameters.trained * element.bytes;
   use.optimizer = use.gradients * optimizer.blocks;
   use.activations = scaled(step.kept);

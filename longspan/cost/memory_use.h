@@ -26,6 +26,7 @@ CountValue optimizer_step(const OptimizerCost& optimizer, const ParameterCounts&
 
 struct MemoryUse {
   Integer parameters = 0;
+  Integer drawn = 0;  // features and rotations, which are no parameters
   Integer gradients = 0;
   Integer optimizer = 0;
   Integer feedback = 0;  // F of rules that send the error back through one
@@ -41,7 +42,7 @@ struct MemoryUse {
   // Decoders: keys and values, or the mechanism's state, of `length` tokens of the whole batch.
   std::optional<Integer> cache;
 
-  Integer total() const { return parameters + gradients + optimizer + feedback + peak; }
+  Integer total() const { return parameters + drawn + gradients + optimizer + feedback + peak; }
 };
 MemoryUse memory_use(const Workload& workload, const Model& model,
                      const ParameterCounts& parameters, const ElementType& element,

@@ -18,6 +18,7 @@ struct Workload {
   std::size_t length = 1;             // N: of the encoder's or only sequence
   std::size_t target_length = 0;      // M: of the decoder's, where there are both
   std::vector<std::int32_t> lengths;  // real tokens of each sequence; empty: all of them
+  std::string note;                   // what of somebody else's config is not counted
 
   bool has_both() const { return model.family == "encoder-decoder"; }
   // Rows of the encoder or only stack, of the decoder of both, and of the output layer.

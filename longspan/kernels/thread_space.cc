@@ -2,7 +2,7 @@
 
 #include <hwy/aligned_allocator.h>
 
-#include <new>
+#include "longspan/base/error.h"
 
 namespace longspan::detail {
 
@@ -13,7 +13,12 @@ float* thread_space(std::size_t floats) {
     space.reset();
     size = 0;
     space = hwy::AllocateAligned<float>(floats);
-    if (space == nullptr) throw std::bad_alloc();
+    if (space == nullptr) {
+      throw SystemError(
+          fmt::format("[kernels] the machine refused {} bytes for a thread's scratch; "
+                      "use a smaller model or fewer threads",
+                      sizeof(float) * floats));
+    }
     size = floats;
   }
   return space.get();

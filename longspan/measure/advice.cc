@@ -19,26 +19,6 @@ constexpr double kNoticeable = 0.95;  // of the pick's time: less is no change o
 constexpr double kTie = 1.05;         // of the fastest's time: exact attention is preferred
 constexpr int kDoublings = 4;         // how far other lengths are looked at
 
-// Beside the defaults, which come from the registry.
-struct Variants {
-  std::string_view name;
-  std::array<std::string_view, 4> options;  // "" ends them
-};
-constexpr std::array kVariants = {
-    Variants{"linformer", {"k=64", "k=128", "k=512"}},
-    Variants{"performer", {"features=64", "features=128", "features=512"}},
-    Variants{"memory-compressed", {"stride=2", "stride=8"}},
-    Variants{"local", {"block=64", "block=256", "block=128,before=1,after=1"}},
-    Variants{"window", {"window=64", "window=128", "window=512", "window=1024"}},
-    Variants{"bigbird", {"random=1", "block=32", "window=5,random=5"}},
-    Variants{"longformer", {"window=128", "window=256"}},
-    Variants{"reformer", {"rounds=1", "rounds=2", "rounds=8"}},
-    Variants{"clustered", {"clusters=50", "clusters=200"}},
-    Variants{"improved-clustered", {"clusters=50", "topk=64"}},
-};
-
-std::string_view name_of_spec(std::string_view spec) { return spec.substr(0, spec.find(':')); }
-
 double measured_error(const AdviceQuestion& q, const std::string& attention) {
   const CompareCase what{q.settings, attention, std::min(q.length, kLongestError)};
   AttentionCase c = what.alone(kErrorHeads);
@@ -86,9 +66,7 @@ std::vector<std::string> advised_settings() {
   std::vector<std::string> all;
   for (const Mechanism& m : mechanisms()) {
     all.emplace_back(m.name);
-    const auto it = std::ranges::find(kVariants, m.name, &Variants::name);
-    if (it == kVariants.end()) continue;
-    for (const std::string_view options : it->options) {
+    for (const std::string_view options : m.settings) {
       if (!options.empty()) all.push_back(fmt::format("{}:{}", m.name, options));
     }
   }
@@ -153,20 +131,8 @@ std::optional<AdviceChange> advice_changes(const Calibration& calibration, const
 }
 
 std::string_view given_up(std::string_view attention) {
-  const auto all = mechanisms();
-  const auto entry = std::ranges::find(all, name_of_spec(attention), &Mechanism::name);
-  const std::string_view kind = entry == all.end() ? "" : entry->kind;
-  if (kind == "fixed pattern") {
-    return "tokens outside the pattern, which are heard of only through the layers above";
-  }
-  if (kind == "learnable pattern") return "keys that hashing or clustering does not bring together";
-  if (kind == "low rank")
-    return "single tokens: every slot mixes the whole sequence, by weights that must be learned";
-  if (kind == "kernel") return "sharp attention to few keys: weights are products of features";
-  if (attention.starts_with("memory-compressed")) {
-    return "single tokens within a slot of the shortened sequence";
-  }
-  return "nothing: it is exact";
+  const std::string_view what = find_mechanism(attention).gives_up;
+  return what.empty() ? "nothing: it is exact" : what;
 }
 
 }  // namespace longspan

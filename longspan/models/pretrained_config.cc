@@ -78,10 +78,11 @@ ModelConfig longformer_config(const Fields& f) {
   require(c.max_length > c.position_offset, "[{}] {} positions, the first of which is {}", kWho,
           c.max_length, c.position_offset);
   c.max_length -= c.position_offset;
-  c.attention.clear();
-  for (const std::size_t window : f.sizes("attention_window")) {
-    c.attention += fmt::format("{}longformer:window={}", c.attention.empty() ? "" : "|", window);
-  }
+  std::vector<std::size_t> windows = f.sizes("attention_window");
+  require(!windows.empty(), "[{}] attention_window is empty; need one, or one for each layer",
+          kWho);
+  if (std::ranges::count(windows, windows.front()) == std::ssize(windows)) windows.resize(1);
+  c.attention = fmt::format("longformer:window={}", fmt::join(windows, "|longformer:window="));
   return c;
 }
 

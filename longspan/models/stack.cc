@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "longspan/base/config.h"
 #include "longspan/kernels/vector.h"
 
 namespace longspan {
@@ -14,13 +15,7 @@ Phase phase_of(const Pass& pass) { return pass.recomputing ? Phase::kBackward : 
 }  // namespace
 
 std::string mechanism_of(const std::string& attention, std::size_t layer) {
-  std::vector<std::string> turns;
-  std::size_t first = 0;
-  while (first <= attention.size()) {
-    const std::size_t end = std::min(attention.find('|', first), attention.size());
-    turns.push_back(attention.substr(first, end - first));
-    first = end + 1;
-  }
+  const std::vector<std::string> turns = split_list(attention, '|');
   return turns[layer % turns.size()];
 }
 

@@ -1,5 +1,9 @@
 #include "longspan/testing/command_line.h"
 
+#include <gtest/gtest.h>
+
+#include <gmock/gmock.h>
+
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -59,6 +63,12 @@ Outcome Process::wait() {
 
 Outcome longspan(const std::vector<std::string>& arguments, const RunOptions& options) {
   return Process(arguments, options).wait();
+}
+
+void expect_wrong_input(const Outcome& outcome, const std::string& sentence) {
+  EXPECT_EQ(outcome.status, 2) << outcome.err;
+  EXPECT_THAT(outcome.err, ::testing::HasSubstr(sentence));
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
 }
 
 }  // namespace longspan::testing

@@ -35,4 +35,7 @@ class Process {
 
 Outcome longspan(const std::vector<std::string>& arguments, const RunOptions& options = {});
 
+// Exit 2 and one sentence that has `sentence` in it.
+void expect_wrong_input(const Outcome& outcome, const std::string& sentence);
+
 }  // namespace longspan::testing

@@ -1,8 +1,10 @@
 // What the command line says: results, and one sentence for each kind of bad input.
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <unistd.h>
+#include <cstdlib>
 
 #include <algorithm>
 #include <cmath>
@@ -31,13 +33,6 @@ std::vector<std::string> small_training(const std::string& out,
       "--eval-every", "0",    "--quiet", "--d-model", "16",      "--threads", "2"};
   arguments.insert(arguments.end(), more.begin(), more.end());
   return arguments;
-}
-
-// Exit 2 and exactly one line.
-void expect_wrong_input(const Outcome& outcome, const std::string& sentence) {
-  EXPECT_EQ(outcome.status, 2) << outcome.err;
-  EXPECT_THAT(outcome.err, HasSubstr(sentence));
-  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
 }
 
 TEST(CommandLine, ListsItsRegistries) {
@@ -97,6 +92,18 @@ TEST(CommandLine, GeneratesPastTheContext) {
                                  "--tokens", "50", "--quiet"});
   EXPECT_EQ(text.status, 0) << text.err;
   EXPECT_EQ(text.out.size(), 32U + 50U + 1U);
+}
+
+TEST(CommandLine, TheSummaryOfGeneratedTextStandsOnALineOfItsOwn) {
+  const TemporaryDirectory scratch;
+  const std::string model = (scratch / "model").string();
+  ASSERT_EQ(longspan(small_training(model)).status, 0);
+  const std::string both = (scratch / "both").string();
+  const std::string command =
+      fmt::format("'{}/longspan' generate '{}' --prompt KING --tokens 5 > '{}' 2>&1",
+                  LONGSPAN_BINARY_DIR, model, both);
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  EXPECT_THAT(read_bytes(both), HasSubstr("\n5 tokens, "));
 }
 
 TEST(CommandLine, EveryWiringAndMechanismTrains) {

@@ -205,6 +205,17 @@ TEST_F(Compare, WrongInputIsOneSentence) {
   EXPECT_THAT(bad.err, HasSubstr("has no 'lengths'"));
 }
 
+TEST_F(Compare, ARunOnImagesHasNoTextToShow) {
+  const std::string run = (scratch_ / "images").string();
+  const Outcome trained =
+      longspan({"train", "images", "--data", LONGSPAN_SOURCE_DIR "/data/mnist-small", "--out", run,
+                "--steps", "1", "--batch", "2", "--hidden", "4", "--layers", "1", "--quiet"});
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  const Outcome outcome = longspan(arguments({"--from", run}));
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("it was trained on images; need a model of text"));
+}
+
 // The processes that `parent` started.
 std::vector<pid_t> children_of(pid_t parent) {
   std::vector<pid_t> children;

@@ -26,12 +26,6 @@ nlohmann::json json_of(std::vector<std::string> arguments) {
   return nlohmann::json::parse(outcome.out);
 }
 
-void expect_wrong_input(const Outcome& outcome, const std::string& sentence) {
-  EXPECT_EQ(outcome.status, 2) << outcome.err;
-  EXPECT_THAT(outcome.err, HasSubstr(sentence));
-  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
-}
-
 // Patterson et al. (2021): 24.6 TFLOP/s and 330 W per V100, PUE 1.1, 429 g/kWh.
 const std::vector<std::string> kGpt3 = {"plan",       "--flops", "3.14e23", "--device", "v100",
                                         "--achieved", "24.6e12", "--count", "10000",    "--power",

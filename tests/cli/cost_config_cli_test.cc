@@ -1,0 +1,67 @@
+// longspan cost on configs of others, and options that contradict each other.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "longspan/testing/command_line.h"
+
+namespace longspan::testing {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string written(const TemporaryDirectory& scratch, const char* config) {
+  const std::string path = (scratch / "config.json").string();
+  write_bytes(path, config);
+  return path;
+}
+
+Json cost_of_config(const char* config) {
+  const TemporaryDirectory scratch;
+  const Outcome outcome = longspan({"cost", "--model", written(scratch, config), "--json"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  return Json::parse(outcome.out);
+}
+
+// The sizes that the library of these configs counts.
+TEST(CostOfConfig, AttentionIsTheModelsOwn) {
+  const Json longformer = cost_of_config(R"({"model_type": "longformer",
+      "architectures": ["LongformerForMaskedLM"], "attention_window": [512, 512, 512, 512, 512,
+      512, 512, 512, 512, 512, 512, 512], "hidden_size": 768, "num_hidden_layers": 12,
+      "num_attention_heads": 12, "intermediate_size": 3072, "vocab_size": 50265,
+      "max_position_embeddings": 4098, "type_vocab_size": 1, "hidden_act": "gelu",
+      "layer_norm_eps": 1e-05, "pad_token_id": 1, "sep_token_id": 2})");
+  EXPECT_EQ(longformer["parameters"]["total"], 148711257);
+  EXPECT_EQ(longformer["config"]["attention"].get<std::string>().substr(0, 10), "longformer");
+  const Json deberta = cost_of_config(R"({"model_type": "deberta-v2",
+      "architectures": ["DebertaV2ForMaskedLM"], "attention_probs_dropout_prob": 0.1,
+      "hidden_act": "gelu", "hidden_size": 768, "intermediate_size": 3072,
+      "max_position_embeddings": 512, "relative_attention": true, "position_buckets": 256,
+      "norm_rel_ebd": "layer_norm", "share_att_key": true, "pos_att_type": "p2c|c2p",
+      "layer_norm_eps": 1e-07, "max_relative_positions": -1, "position_biased_input": false,
+      "num_attention_heads": 12, "num_hidden_layers": 12, "type_vocab_size": 0,
+      "vocab_size": 128100})");
+  EXPECT_EQ(deberta["parameters"]["total"], 184551780);
+  EXPECT_EQ(deberta["config"]["attention"].get<std::string>().substr(0, 7), "deberta");
+}
+
+TEST(Cost, NoBiasAndAttentionBiasContradict) {
+  expect_wrong_input(longspan({"cost", "--encoder-layers", "1", "--d-model", "8", "--heads", "2",
+                               "--vocab", "9", "--length", "4", "--no-bias", "--attention-bias"}),
+                     "need the one or the other");
+}
+
+TEST(Cost, DrawnFeaturesAreNoParameters) {
+  for (const char* attention : {"reformer", "performer"}) {
+    const Outcome outcome =
+        longspan({"cost", "--encoder-layers", "2", "--d-model", "64", "--heads", "2", "--vocab",
+                  "9", "--length", "64", "--attention", attention, "--json"});
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    const Json json = Json::parse(outcome.out);
+    EXPECT_EQ(json["memory"]["parameters"], 4 * json["parameters"]["total"].get<long>());
+    EXPECT_GT(json["memory"]["drawn"], 0);
+  }
+}
+
+}  // namespace
+}  // namespace longspan::testing
