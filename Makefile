@@ -5,7 +5,7 @@ STEP := tools/step.sh
 PRESET ?= release
 PREFIX ?= /usr/local
 
-.PHONY: help build test demo bench asan tidy format check-format install clean \
+.PHONY: help build test demo bench asan tidy format check-format install clean nightly \
         packages test-packages format-packages configure ctest cli
 
 help:
@@ -14,6 +14,7 @@ help:
 	@echo "make demo      compare every attention for a minute, train a small model, write a page"
 	@echo "make bench     compare with PyTorch and ONNX Runtime on this machine"
 	@echo "make asan      the quick tests under the address and undefined-behaviour sanitizers"
+	@echo "make nightly   thousands of models drawn from the product of what there is, dry and real"
 	@echo "make tidy      clang-tidy over the library and the command line"
 	@echo "make format    clang-format every C++ file in place"
 	@echo "make install   install the library, headers and command line into PREFIX ($(PREFIX))"
@@ -42,6 +43,10 @@ asan: packages
 	@$(STEP) "configure: asan" cmake --preset asan --log-level=WARNING
 	@$(STEP) "build: the quick tests with sanitizers" cmake --build --preset asan
 	@$(STEP) "test: the quick tests under sanitizers" ctest --preset asan
+
+nightly: build
+	@$(STEP) "nightly: 20,000 models, dry, metered and by formula" \
+	  env LONGSPAN_SAMPLES=20000 build/tests/learning_test --gtest_filter='Walk.*'
 
 tidy: packages
 	@$(STEP) "packages: install what is missing" tools/install_packages.sh clang-tidy

@@ -19,7 +19,7 @@ namespace longspan {
 
 namespace {
 
-constexpr int kFormat = 2;
+constexpr int kFormat = 3;
 
 std::string cpu_name() {
   std::ifstream info("/proc/cpuinfo");
