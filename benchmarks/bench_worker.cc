@@ -17,7 +17,7 @@
 #include "longspan/attention/registry.h"
 #include "longspan/base/error.h"
 #include "longspan/base/parallel.h"
-#include "longspan/kernels/fma_peak.h"
+#include "longspan/kernels/gemm/fma_peak.h"
 #include "longspan/learning/trainer.h"
 
 namespace longspan {

@@ -4,7 +4,7 @@
 
 #include "longspan/base/cost.h"
 #include "longspan/base/parallel.h"
-#include "longspan/kernels/vector.h"
+#include "longspan/kernels/rows/vector.h"
 
 namespace longspan {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "command.h"
-#include "longspan/attention/pattern.h"
+#include "longspan/attention/pattern/pattern.h"
 #include "longspan/attention/registry.h"
 #include "longspan/base/error.h"
 #include "longspan/io/atomic_file.h"

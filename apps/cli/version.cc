@@ -5,7 +5,7 @@
 
 #include "command.h"
 #include "longspan/base/parallel.h"
-#include "longspan/kernels/fma_peak.h"
+#include "longspan/kernels/gemm/fma_peak.h"
 
 namespace longspan::cli {
 

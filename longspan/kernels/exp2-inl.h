@@ -9,7 +9,7 @@
 
 #include <hwy/highway.h>
 
-#include "longspan/kernels/bounds-inl.h"
+#include "longspan/kernels/sparse/bounds-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace longspan::HWY_NAMESPACE {

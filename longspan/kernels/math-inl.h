@@ -11,9 +11,9 @@
 
 #include <hwy/highway.h>
 
-#include "longspan/kernels/bounds-inl.h"
 #include "longspan/kernels/exp2-inl.h"
 #include "longspan/kernels/loops-inl.h"
+#include "longspan/kernels/sparse/bounds-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace longspan {

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "longspan/kernels/gemm.h"
+#include "longspan/kernels/gemm/gemm.h"
 
 namespace longspan {
 

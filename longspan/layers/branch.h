@@ -14,7 +14,7 @@
 #include "longspan/base/place.h"
 #include "longspan/base/random.h"
 #include "longspan/base/view.h"
-#include "longspan/kernels/vector.h"
+#include "longspan/kernels/rows/vector.h"
 #include "longspan/layers/history.h"
 
 namespace longspan {

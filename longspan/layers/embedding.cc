@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "longspan/base/error.h"
-#include "longspan/kernels/vector.h"
+#include "longspan/kernels/rows/vector.h"
 
 namespace longspan {
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "longspan/kernels/sequence.h"
+#include "longspan/kernels/rows/sequence.h"
 #include "longspan/layers/branch.h"
 #include "longspan/layers/norm.h"
 #include "longspan/layers/positions.h"

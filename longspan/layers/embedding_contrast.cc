@@ -1,6 +1,6 @@
 // The embedding of a modulated pass, and what it learns from the difference to the standard one.
-#include "longspan/kernels/gemm.h"
-#include "longspan/kernels/vector.h"
+#include "longspan/kernels/gemm/gemm.h"
+#include "longspan/kernels/rows/vector.h"
 #include "longspan/layers/embedding.h"
 
 namespace longspan {

@@ -1,6 +1,6 @@
 #include "longspan/layers/feed_forward.h"
 
-#include "longspan/kernels/vector.h"
+#include "longspan/kernels/rows/vector.h"
 
 namespace longspan {
 

@@ -4,8 +4,8 @@
 #include <array>
 
 #include "longspan/base/config.h"
-#include "longspan/kernels/sequence.h"
-#include "longspan/kernels/vector.h"
+#include "longspan/kernels/rows/sequence.h"
+#include "longspan/kernels/rows/vector.h"
 
 namespace longspan {
 

@@ -1,7 +1,7 @@
 #include "longspan/layers/linear.h"
 
-#include "longspan/kernels/gemm.h"
-#include "longspan/kernels/vector.h"
+#include "longspan/kernels/gemm/gemm.h"
+#include "longspan/kernels/rows/vector.h"
 
 namespace longspan {
 

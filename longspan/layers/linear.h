@@ -12,7 +12,7 @@
 #include "longspan/base/cost.h"
 #include "longspan/base/parameter.h"
 #include "longspan/base/view.h"
-#include "longspan/kernels/activation.h"
+#include "longspan/kernels/rows/activation.h"
 
 namespace longspan {
 

@@ -4,7 +4,7 @@
 
 #include "longspan/attention/registry.h"
 #include "longspan/base/error.h"
-#include "longspan/kernels/sequence.h"
+#include "longspan/kernels/rows/sequence.h"
 
 namespace longspan {
 

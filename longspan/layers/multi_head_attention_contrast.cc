@@ -1,5 +1,5 @@
 // What rules that compare a standard and a modulated pass need of multi-head attention.
-#include "longspan/kernels/vector.h"
+#include "longspan/kernels/rows/vector.h"
 #include "longspan/layers/multi_head_attention.h"
 
 namespace longspan {

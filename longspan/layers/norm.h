@@ -1,4 +1,4 @@
-// LayerNorm and RMSNorm; the equations are in kernels/norm.h.
+// LayerNorm and RMSNorm; the equations are in kernels/rows/norm.h.
 #pragma once
 
 #include <span>
@@ -7,7 +7,7 @@
 #include "longspan/base/arena.h"
 #include "longspan/base/cost.h"
 #include "longspan/base/parameter.h"
-#include "longspan/kernels/norm.h"
+#include "longspan/kernels/rows/norm.h"
 
 namespace longspan {
 

@@ -3,7 +3,7 @@
 //   sinusoidal  P[p, 2i] = sin(p·10000^(−2i/d)),  P[p, 2i+1] = cos(p·10000^(−2i/d))
 //   learned     P is a parameter
 //   axial       P[p] = [R[p / c] | C[p mod c]], R and C parameters, c columns (Kitaev et al., 2020)
-//   rotary      q and k are rotated instead (kernels/vector.h)
+//   rotary      q and k are rotated instead (kernels/rows/vector.h)
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 #include "longspan/base/cost.h"
 #include "longspan/base/view.h"
-#include "longspan/kernels/vector.h"
+#include "longspan/kernels/rows/vector.h"
 
 namespace longspan {
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "longspan/base/config.h"
-#include "longspan/kernels/vector.h"
+#include "longspan/kernels/rows/vector.h"
 
 namespace longspan {
 

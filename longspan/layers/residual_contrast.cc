@@ -1,5 +1,5 @@
 // A standard and a modulated pass through a residual sublayer, and what it learns from them.
-#include "longspan/kernels/vector.h"
+#include "longspan/kernels/rows/vector.h"
 #include "longspan/layers/residual.h"
 
 namespace longspan {

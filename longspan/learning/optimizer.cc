@@ -6,7 +6,7 @@
 
 #include "longspan/base/config.h"
 #include "longspan/base/place.h"
-#include "longspan/kernels/vector.h"
+#include "longspan/kernels/rows/vector.h"
 
 namespace longspan {
 

@@ -14,7 +14,7 @@
 #include "longspan/attention/registry.h"
 #include "longspan/base/error.h"
 #include "longspan/base/parallel.h"
-#include "longspan/kernels/fma_peak.h"
+#include "longspan/kernels/gemm/fma_peak.h"
 #include "longspan/measure/kernel_calls.h"
 #include "longspan/measure/least_squares.h"
 #include "longspan/measure/model_run.h"

@@ -12,7 +12,7 @@
 #include "longspan/base/meter.h"
 #include "longspan/base/parallel.h"
 #include "longspan/io/json_file.h"
-#include "longspan/kernels/fma_peak.h"
+#include "longspan/kernels/gemm/fma_peak.h"
 #include "longspan/measure/operation.h"
 
 namespace longspan {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "longspan/attention/pattern.h"
+#include "longspan/attention/pattern/pattern.h"
 #include "longspan/attention/registry.h"
 #include "longspan/base/error.h"
 

@@ -3,11 +3,11 @@
 #include <array>
 
 #include "longspan/base/random.h"
-#include "longspan/kernels/activation.h"
-#include "longspan/kernels/gemm.h"
-#include "longspan/kernels/norm.h"
-#include "longspan/kernels/softmax.h"
-#include "longspan/kernels/vector.h"
+#include "longspan/kernels/gemm/gemm.h"
+#include "longspan/kernels/rows/activation.h"
+#include "longspan/kernels/rows/norm.h"
+#include "longspan/kernels/rows/softmax.h"
+#include "longspan/kernels/rows/vector.h"
 #include "longspan/measure/quantities.h"
 
 namespace longspan {

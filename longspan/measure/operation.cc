@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-#include "longspan/kernels/vector.h"
+#include "longspan/kernels/rows/vector.h"
 #include "longspan/measure/quantities.h"
 
 namespace longspan {

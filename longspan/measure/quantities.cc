@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "longspan/base/parallel.h"
-#include "longspan/kernels/gemm_tiles.h"
+#include "longspan/kernels/gemm/gemm_tiles.h"
 #include "longspan/kernels/pieces.h"
 
 namespace longspan {

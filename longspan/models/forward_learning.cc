@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "longspan/base/error.h"
-#include "longspan/kernels/gemm.h"
-#include "longspan/kernels/sequence.h"
-#include "longspan/kernels/vector.h"
+#include "longspan/kernels/gemm/gemm.h"
+#include "longspan/kernels/rows/sequence.h"
+#include "longspan/kernels/rows/vector.h"
 
 namespace longspan {
 

@@ -3,7 +3,7 @@
 #include <array>
 #include <cmath>
 
-#include "longspan/kernels/vector.h"
+#include "longspan/kernels/rows/vector.h"
 
 namespace longspan {
 

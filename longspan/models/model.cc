@@ -5,7 +5,7 @@
 
 #include "longspan/base/config.h"
 #include "longspan/base/memory.h"
-#include "longspan/kernels/vector.h"
+#include "longspan/kernels/rows/vector.h"
 
 namespace longspan {
 

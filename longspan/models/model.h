@@ -20,7 +20,7 @@
 
 #include "longspan/base/cost.h"
 #include "longspan/base/parameter.h"
-#include "longspan/kernels/softmax.h"
+#include "longspan/kernels/rows/softmax.h"
 #include "longspan/layers/embedding.h"
 #include "longspan/layers/head.h"
 #include "longspan/models/batch.h"

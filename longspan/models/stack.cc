@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "longspan/base/config.h"
-#include "longspan/kernels/vector.h"
+#include "longspan/kernels/rows/vector.h"
 
 namespace longspan {
 

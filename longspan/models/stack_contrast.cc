@@ -1,7 +1,7 @@
 // A standard and a modulated pass through a stack, and what its layers learn from them.
 #include <utility>
 
-#include "longspan/kernels/vector.h"
+#include "longspan/kernels/rows/vector.h"
 #include "longspan/models/stack.h"
 
 namespace longspan {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "longspan/attention/attention.h"
-#include "longspan/attention/full_ref.h"
+#include "longspan/attention/exact/full_ref.h"
 #include "longspan/base/meter.h"
 
 namespace longspan::testing {

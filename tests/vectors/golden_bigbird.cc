@@ -1,4 +1,4 @@
-#include "longspan/attention/bigbird.h"
+#include "longspan/attention/pattern/bigbird.h"
 #include "tests/vectors/golden_attention.h"
 #include "tests/vectors/golden_sparse.h"
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "longspan/attention/clustered.h"
-#include "longspan/attention/improved_clustered.h"
+#include "longspan/attention/cluster/clustered.h"
+#include "longspan/attention/cluster/improved_clustered.h"
 #include "longspan/base/error.h"
-#include "longspan/kernels/hash.h"
+#include "longspan/kernels/hash/hash.h"
 #include "tests/vectors/golden_attention.h"
 
 namespace longspan::golden {

@@ -1,4 +1,4 @@
-#include "longspan/attention/linear_attention.h"
+#include "longspan/attention/feature/linear_attention.h"
 #include "tests/vectors/golden_attention.h"
 #include "tests/vectors/golden_feature.h"
 

@@ -1,9 +1,9 @@
 #include <algorithm>
 
-#include "longspan/attention/longformer.h"
+#include "longspan/attention/pattern/longformer.h"
 #include "longspan/base/error.h"
-#include "longspan/kernels/gemm.h"
-#include "longspan/kernels/vector.h"
+#include "longspan/kernels/gemm/gemm.h"
+#include "longspan/kernels/rows/vector.h"
 #include "tests/vectors/golden_sparse.h"
 
 namespace longspan::golden {

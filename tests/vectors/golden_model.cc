@@ -4,7 +4,7 @@
 #include <cmath>
 #include <set>
 
-#include "longspan/attention/bigbird.h"
+#include "longspan/attention/pattern/bigbird.h"
 #include "longspan/base/error.h"
 #include "longspan/models/pretrained.h"
 

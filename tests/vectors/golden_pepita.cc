@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "longspan/kernels/softmax.h"
+#include "longspan/kernels/rows/softmax.h"
 #include "longspan/learning/optimizer.h"
 #include "longspan/learning/pepita.h"
 

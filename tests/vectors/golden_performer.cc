@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "longspan/attention/performer.h"
+#include "longspan/attention/feature/performer.h"
 #include "tests/vectors/golden_attention.h"
 #include "tests/vectors/golden_feature.h"
 

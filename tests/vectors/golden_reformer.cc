@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "longspan/attention/reformer.h"
+#include "longspan/attention/cluster/reformer.h"
 #include "longspan/base/error.h"
-#include "longspan/kernels/gemm.h"
+#include "longspan/kernels/gemm/gemm.h"
 
 namespace longspan::golden {
 

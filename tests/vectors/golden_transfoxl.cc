@@ -1,10 +1,10 @@
 #include <algorithm>
 
-#include "longspan/attention/transformer_xl.h"
+#include "longspan/attention/position/transformer_xl.h"
 #include "longspan/base/error.h"
-#include "longspan/kernels/gemm.h"
-#include "longspan/kernels/norm.h"
-#include "longspan/kernels/vector.h"
+#include "longspan/kernels/gemm/gemm.h"
+#include "longspan/kernels/rows/norm.h"
+#include "longspan/kernels/rows/vector.h"
 #include "tests/vectors/golden_sparse.h"
 
 namespace longspan::golden {

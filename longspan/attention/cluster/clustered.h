@@ -1,0 +1,66 @@
+// Clustered attention (Vyas et al., 2020, arXiv:2007.04825): one row of attention per cluster of
+// queries.
+//
+//   clusters of the queries by hash and k-means, centroid c_j = mean of their queries
+//   A^c = softmax(c·kᵀ/√d),   y_i = (A^c·v)_j for every query i of cluster j
+//
+// so row i of the effective matrix is that of the query's centroid. Gradients hold the assignment
+// fixed: dc_j from Σ dy_i of the cluster, dq_i = dc_j/size. Only queries are clustered, so m ≠ n is
+// fine. It cannot be causal: members of a cluster sit at different positions and would share one
+// row.
+//
+// Counts: clustered_queries.h, and flash.h with m = the number of clusters.
+#pragma once
+
+#include "longspan/attention/cluster/clustered_queries.h"
+#include "longspan/attention/exact/flash.h"
+
+namespace longspan {
+
+struct ClusteredConfig {
+  std::size_t clusters = 100;
+  std::size_t bits = 63;
+  std::size_t iterations = 10;
+  std::uint64_t seed = 1;
+
+  bool operator==(const ClusteredConfig&) const = default;
+  template <class See>
+  void visit(See see) {
+    see("clusters", clusters);
+    see("bits", bits);
+    see("iterations", iterations);
+    see("seed", seed);
+  }
+  ClusteringConfig clustering() const { return {clusters, bits, iterations, seed}; }
+};
+
+class ClusteredAttention final : public Attention {
+ public:
+  static constexpr std::string_view kName = "clustered";
+  explicit ClusteredAttention(const ClusteredConfig& config = {});
+  std::string_view name() const override { return kName; }
+  Abilities abilities() const override {
+    return {.cross = true, .key_lengths = true, .grouped_heads = true};
+  }
+  void declare(const AttentionSite& site) override;
+  AttentionCost cost(const AttentionShape& shape) const override;
+
+  // forward with clusters from elsewhere: [batch, heads, m], −1 for a query that has none, whose
+  // output is 0. backward goes by them.
+  void forward_assigned(const AttentionInputs& in, std::span<const std::int32_t> assignment,
+                        Heads y, std::span<float> saved, Arena& arena) const;
+
+ private:
+  void run_forward(const AttentionInputs& in, Heads y, std::span<float> saved,
+                   Arena& arena) const override;
+  void run_backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
+                    std::span<const float> saved, const AttentionGradients& grad,
+                    std::span<float> signals, Arena& arena) const override;
+  void attend(const AttentionInputs& in, const ClusteredQueries& queries, Heads y,
+              std::span<float> saved, Arena& arena) const;
+
+  ClusteredConfig config_;
+  const Parameter* planes_ = nullptr;
+};
+
+}  // namespace longspan

@@ -1,0 +1,146 @@
+#include "longspan/attention/cluster/reformer.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "longspan/base/config.h"
+#include "longspan/base/error.h"
+
+namespace longspan {
+
+namespace {
+
+std::size_t divide_up(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
+
+template <class Choice>
+Choice choose(std::string_view key, const std::string& text,
+              const std::vector<std::pair<std::string_view, Choice>>& choices) {
+  std::vector<std::string_view> known;
+  for (const auto& [name, choice] : choices) {
+    if (name == text) return choice;
+    known.push_back(name);
+  }
+  throw_unknown(ReformerAttention::kName, key, text, known);
+}
+
+// "auto" has no factors, "8" one and "4x8" two.
+LshCode parse_buckets(const ReformerConfig& config) {
+  LshCode code;
+  code.rounds = config.rounds;
+  if (config.buckets == "auto") return code;
+  std::size_t count = 0;
+  std::string_view rest = config.buckets;
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find('x'), rest.size());
+    const std::int64_t factor =
+        parse_integer(ReformerAttention::kName, "buckets", rest.substr(0, end));
+    require(factor > 0 && factor % 2 == 0 && count < code.factors.size(),
+            "[reformer] buckets is '{}'; need up to {} even factors, as in 16x8", config.buckets,
+            code.factors.size());
+    code.factors[count++] = static_cast<std::size_t>(factor);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return code;
+}
+
+}  // namespace
+
+ReformerAttention::ReformerAttention(const ReformerConfig& config)
+    : config_(config),
+      scaling_(choose<Scaling>("scaling", config.scaling,
+                               {{"paper", Scaling::kPaper}, {"trax", Scaling::kTrax}})),
+      padding_(choose<Padding>(
+          "padding", config.padding,
+          {{"skip", Padding::kSkip}, {"bucket", Padding::kBucket}, {"hash", Padding::kHash}})),
+      wrap_(choose<Wrap>("wrap", config.wrap,
+                         {{"none", Wrap::kNone}, {"round", Wrap::kRound}, {"all", Wrap::kAll}})) {
+  constexpr std::size_t kMostRounds = 100;
+  require(config.chunk > 0, "[reformer] chunks of {} tokens; need at least 1", config.chunk);
+  require(config.rounds > 0 && config.rounds <= kMostRounds, "[reformer] {} rounds; need 1 to {}",
+          config.rounds, kMostRounds);
+  explicit_ = parse_buckets(config);
+}
+
+LshCode ReformerAttention::code(std::size_t max_length) const {
+  if (explicit_.factors[0] > 0) return explicit_;
+  // Twice as many buckets as chunks, so that a bucket fills half a chunk; many of them as a product
+  // of at most 32 each, so that hashing stays linear.
+  constexpr unsigned kBitsAtOnce = 7;
+  constexpr unsigned kBitsOfFactor = 5;
+  const std::size_t wanted = std::max<std::size_t>(2, 2 * divide_up(max_length, config_.chunk));
+  auto bits = static_cast<unsigned>(std::countr_zero(std::bit_ceil(wanted)));
+  auto parts = bits <= kBitsAtOnce ? 1U : (bits + kBitsOfFactor - 1) / kBitsOfFactor;
+  parts = std::min(parts, static_cast<unsigned>(LshCode::kMostFactors));
+  LshCode code = explicit_;
+  for (std::size_t f = 0; parts > 0; ++f, --parts) {
+    const unsigned mine = (bits + parts - 1) / parts;
+    code.factors[f] = std::size_t{1} << mine;
+    bits -= mine;
+  }
+  return code;
+}
+
+void ReformerAttention::declare(const AttentionSite& site) {
+  max_length_ = site.max_length;
+  const LshCode hash = code(max_length_);
+  const RandomKey key = derive(derive(config_.seed, "reformer"), site.name);
+  rotations_ =
+      &site.parameters.declare_constant(site.name + ".rotations", site.heads * site.d_head,
+                                        hash.rounds * hash.projections(), [key](Matrix to) {
+                                          for (std::size_t i = 0; i < to.size(); ++i)
+                                            to.data[i] = random_normal(key, i);
+                                        });
+}
+
+ChunkLayout ReformerAttention::layout(const AttentionShape& s, std::size_t b) const {
+  ChunkLayout l;
+  const bool all = padding_ != Padding::kSkip || s.key_lengths.empty();
+  l.tokens = all ? s.n : static_cast<std::size_t>(s.key_lengths[b]);
+  l.chunk = config_.chunk;
+  l.before = config_.before;
+  l.after = config_.after;
+  l.rounds = config_.rounds;
+  l.wrap = wrap_;
+  return l;
+}
+
+void ReformerAttention::check_more(const AttentionShape& s) const {
+  require(!decodes(s) || s.key_lengths.empty(),
+          "[reformer] key lengths while decoding; need whole sequences");
+  if (!strict(s)) return;
+  require(config_.same_bucket,
+          "[reformer] is strictly causal only among tokens of the same bucket; need same_bucket or "
+          "strict=false, which lets later tokens move the chunks");
+  require(wrap_ == Wrap::kNone && config_.before > 0,
+          "[reformer] is strictly causal only with wrap=none and before ≥ 1, which are {} and {}; "
+          "or need strict=false, which lets later tokens move the chunks",
+          config_.wrap, config_.before);
+}
+
+std::span<const float> ReformerAttention::saved_buckets(std::span<const float> saved,
+                                                        const AttentionShape& s) {
+  return saved.subspan(s.batch * s.heads * s.n);
+}
+
+ReformerAttention::Factor ReformerAttention::factor(std::span<const float> q) const {
+  constexpr double kTiny = 1e-12;
+  constexpr double kTraxEpsilon = 1e-6;
+  const auto d = static_cast<double>(q.size());
+  double even = 0.0;  // one sum alone would wait for itself
+  double odd = 0.0;
+  for (std::size_t c = 0; c + 1 < q.size(); c += 2) {
+    even += double{q[c]} * q[c];
+    odd += double{q[c + 1]} * q[c + 1];
+  }
+  if (q.size() % 2 != 0) even += double{q.back()} * q.back();
+  const double square = even + odd;
+  const bool paper = scaling_ == Scaling::kPaper;
+  const bool tiny = paper && std::sqrt(square) < kTiny;
+  const double inverse =
+      paper ? 1.0 / std::max(std::sqrt(square), kTiny) : 1.0 / std::sqrt(square / d + kTraxEpsilon);
+  const double along = inverse * inverse / (paper ? 1.0 : d);
+  return {static_cast<float>(inverse / std::sqrt(d)), tiny ? 0.0F : static_cast<float>(along)};
+}
+
+}  // namespace longspan

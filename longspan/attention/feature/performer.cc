@@ -1,0 +1,172 @@
+#include "longspan/attention/feature/performer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "longspan/attention/feature/linear_attention.h"
+#include "longspan/base/error.h"
+
+namespace longspan {
+
+PerformerAttention::PerformerAttention(const PerformerConfig& config)
+    : config_(config), orthogonal_(orthogonal_named(config.orthogonal)) {
+  const auto& c = config_;
+  require(c.kernel == "positive" || c.kernel == "hyperbolic" || c.kernel == "relu",
+          "[performer] kernel is '{}'; need positive, hyperbolic or relu", c.kernel);
+  require(c.norms == "chi" || c.norms == "fixed", "[performer] norms is '{}'; need chi or fixed",
+          c.norms);
+  require(c.epsilon >= 0.0F && c.sum_epsilon >= 0.0F && c.relu_epsilon >= 0.0F,
+          "[performer] an epsilon is negative; need 0 or more");
+  require(c.sum_epsilon == 0.0F || c.epsilon > 0.0F || c.kernel == "relu",
+          "[performer] sum_epsilon is {} but epsilon is 0; need both or none", c.sum_epsilon);
+}
+
+Abilities PerformerAttention::abilities() const {
+  // With ε the maximum of all keys must be known, which no state can.
+  return {.causal = true,
+          .cross = true,
+          .key_lengths = true,
+          .grouped_heads = true,
+          .decode = config_.epsilon == 0.0F};
+}
+
+std::size_t PerformerAttention::rows(std::size_t d) const {
+  const auto width = static_cast<double>(d);
+  std::size_t features = config_.features;
+  if (features == 0) {
+    features = std::max<std::size_t>(
+        1, static_cast<std::size_t>(std::ceil(width * std::log(width) - 1e-9)));
+  }
+  return config_.kernel == "hyperbolic" ? (features + 1) / 2 : features;
+}
+
+FeatureMap PerformerAttention::map(std::size_t d) const {
+  FeatureMap map;
+  const bool relu = config_.kernel == "relu";
+  const bool shifted = !relu && config_.epsilon > 0.0F;
+  map.kind = relu ? FeatureKind::kRelu : shifted ? FeatureKind::kShifted : FeatureKind::kExp;
+  map.projection.rows = rows(d);
+  map.projection.hadamard = orthogonal_ == Orthogonal::kHadamard;
+  map.mirrored = config_.kernel == "hyperbolic";
+  map.norm = map.kind == FeatureKind::kExp;
+  map.scale = 1.0F / std::sqrt(std::sqrt(static_cast<float>(d)));
+  map.epsilon = relu ? config_.relu_epsilon : config_.epsilon;
+  // Exponential features leave out their 1/√M, which cancels, but not against an ε.
+  map.sum_epsilon = shifted ? config_.sum_epsilon * std::sqrt(static_cast<float>(map.features(d)))
+                            : config_.sum_epsilon;
+  return map;
+}
+
+FeatureMap PerformerAttention::drawn_map(std::size_t d) const {
+  require(d_ == d && (omega_ != nullptr || signs_ != nullptr),
+          "[performer] features are drawn for width {}; queries are {} wide", d_, d);
+  FeatureMap drawn = map(d);
+  if (omega_ != nullptr) {
+    drawn.projection.dense = omega_->matrix();
+  } else {
+    drawn.projection.signs = signs_->value.data();
+    drawn.projection.norms = norms_->value.data();
+  }
+  return drawn;
+}
+
+RandomKey PerformerAttention::key_of(std::uint64_t draw) const { return derive(key_, draw); }
+
+void PerformerAttention::declare(const AttentionSite& site) {
+  d_ = site.d_head;
+  key_ = derive(derive(config_.seed, "performer"), site.name);
+  const std::size_t count = rows(d_);
+  const bool fixed = config_.norms == "fixed";
+  if (orthogonal_ != Orthogonal::kHadamard) {
+    omega_ = &site.parameters.declare_constant(
+        site.name + ".performer.features", count, d_,
+        [this, fixed](Matrix omega) { draw_features(orthogonal_, fixed, key_of(0), omega); });
+    return;
+  }
+  const FeatureMap empty = map(d_);
+  signs_ = &site.parameters.declare_constant(
+      site.name + ".performer.signs", empty.projection.sign_rows(d_), FeatureProjection::padded(d_),
+      [this](Matrix signs) { draw_signs(key_of(0), signs); });
+  norms_ = &site.parameters.declare_constant(
+      site.name + ".performer.norms", 1, count,
+      [this, fixed](Matrix norms) { draw_norms(fixed, d_, key_of(0), norms.row(0)); });
+}
+
+void PerformerAttention::begin_step(std::uint64_t step) {
+  if (config_.redraw == 0 || step % config_.redraw != 0) return;
+  const RandomKey key = key_of(step / config_.redraw);
+  const bool fixed = config_.norms == "fixed";
+  if (omega_ != nullptr) {
+    draw_features(orthogonal_, fixed, key, {omega_->value.data(), omega_->rows, omega_->cols});
+  } else if (signs_ != nullptr) {
+    draw_signs(key, {signs_->value.data(), signs_->rows, signs_->cols});
+    draw_norms(fixed, d_, key, norms_->value);
+  }
+}
+
+AttentionCost PerformerAttention::cost(const AttentionShape& s) const {
+  return attention_cost(feature_cost(map(s.d), feature_shape(s)));
+}
+
+std::size_t PerformerAttention::state_floats(const AttentionShape& s) const {
+  return config_.epsilon > 0.0F ? 0 : feature_decode_floats(map(s.d), feature_shape(s));
+}
+
+AttentionCost PerformerAttention::decode_cost(const AttentionShape& s) const {
+  return attention_cost(feature_decode_cost(map(s.d), feature_shape(s)));
+}
+
+void PerformerAttention::run_forward(const AttentionInputs& in, Heads y, std::span<float> saved,
+                                     Arena& arena) const {
+  feature_forward(drawn_map(in.q.d), feature_tensors(in), y, saved, arena);
+}
+
+void PerformerAttention::run_backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
+                                      std::span<const float> saved, const AttentionGradients& grad,
+                                      std::span<float> /*signals*/, Arena& arena) const {
+  feature_backward(drawn_map(in.q.d), feature_tensors(in), y, dy, saved, grad.q, grad.k, grad.v,
+                   arena);
+}
+
+void PerformerAttention::run_decode(const AttentionInputs& in, Heads y, std::span<float> state,
+                                    Arena& arena) const {
+  feature_decode(drawn_map(in.q.d), feature_tensors(in), y, state, arena);
+}
+
+FeaturesNeeded features_needed(ConstHeads q, ConstHeads k, double error) {
+  require(error > 0.0, "[performer] an error of {} is asked for; need more than 0", error);
+  require(q.d == k.d && q.batch == k.batch && k.heads > 0 && q.heads % k.heads == 0,
+          "[performer] queries [{}, {}, ·, {}] and keys [{}, {}, ·, {}] do not fit", q.batch,
+          q.heads, q.d, k.batch, k.heads, k.d);
+  constexpr std::size_t kMost = 512;
+  const std::size_t queries = std::min(q.n, kMost);
+  const std::size_t keys = std::min(k.n, kMost);
+  std::vector<double> squares;
+  squares.reserve(q.batch * q.heads * queries * keys);
+  for (std::size_t plane = 0; plane < q.batch * q.heads; ++plane) {
+    const std::size_t h = plane % q.heads;
+    const ConstMatrix x = q.head(plane / q.heads, h);
+    const ConstMatrix y = k.head(plane / q.heads, h / (q.heads / k.heads));
+    for (std::size_t i = 0; i < queries; ++i) {
+      for (std::size_t j = 0; j < keys; ++j) {
+        const float* a = x.row_data(i * q.n / queries);
+        const float* b = y.row_data(j * k.n / keys);
+        double sum = 0.0;
+        for (std::size_t c = 0; c < q.d; ++c) {
+          const double both = double{a[c]} + double{b[c]};
+          sum += both * both;
+        }
+        squares.push_back(sum / std::sqrt(static_cast<double>(q.d)));
+      }
+    }
+  }
+  if (squares.empty()) return {};
+  const auto need = [&](double square) { return std::expm1(square) / (error * error); };
+  const auto middle = squares.begin() + static_cast<std::ptrdiff_t>(squares.size() / 2);
+  std::ranges::nth_element(squares, middle);
+  const double median = *middle;
+  return {need(median), need(*std::ranges::max_element(squares))};
+}
+
+}  // namespace longspan

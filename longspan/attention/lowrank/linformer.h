@@ -1,0 +1,86 @@
+// Linformer: keys and values projected along the sequence (Wang et al., 2020, arXiv:2006.04768).
+//
+//   K̄ = E·K,  V̄ = F·V   with E, F [k, n]        y = softmax(q·K̄ᵀ/√d)·V̄
+//
+// E and F are learned for the longest sequence; a shorter one uses their first columns. Keys that
+// are padding are left out of the projection, which is the only place where they can be. Every slot
+// mixes all positions, so there is no causal form.
+//
+//   sharing     E and F are     parameters per stack of L layers with h heads
+//   none        per head        2·k·n·h·L
+//   headwise    per layer       2·k·n·L
+//   key-value   one per layer   k·n·L          E = F
+//   layerwise   one per stack   k·n            E = F
+//
+// projection=convolution learns a kernel of w = ⌈n_max/k⌉ weights instead (stride w, one weight per
+// offset, shared as above); projection=pool takes means of w tokens and learns nothing. They have
+// ⌈n/w⌉ slots.
+//
+// Counts, with N the keys that are not padding and s slots per sequence (kv heads g, heads h):
+//
+//   forward   MACCs  g·N·k·(d + e), or g·N·(d + e) if not learned; then flash over s keys
+//   backward  MACCs  flash; the same again for dk and dv
+//   update    MACCs  the same again for dE and dF
+//
+// Sequences so short that q·Kᵀ before the projection takes fewer MACCs, n < 2k·d/(d + k) for n = m
+// and d = e, are computed in that order (linformer_scores.h).
+#pragma once
+
+#include "longspan/attention/attention.h"
+#include "longspan/attention/exact/flash.h"
+
+namespace longspan {
+
+struct LinformerConfig {
+  std::size_t k = 256;
+  std::string sharing = "headwise";    // none, headwise, key-value, layerwise
+  std::string projection = "learned";  // learned, convolution, pool
+  std::size_t length = 0;              // of the longest sequence; 0: the model's
+  bool operator==(const LinformerConfig&) const = default;
+  template <class See>
+  void visit(See see) {
+    see("k", k);
+    see("sharing", sharing);
+    see("projection", projection);
+    see("length", length);
+  }
+};
+
+class LinformerAttention final : public Attention {
+ public:
+  static constexpr std::string_view kName = "linformer";
+  explicit LinformerAttention(const LinformerConfig& config = {});
+  std::string_view name() const override { return kName; }
+  Abilities abilities() const override;
+  void declare(const AttentionSite& site) override;
+  AttentionCost cost(const AttentionShape& shape) const override;
+
+  std::size_t slots(std::size_t length) const;
+
+ private:
+  enum class Projection : std::uint8_t { kLearned, kConvolution, kPool };
+  class Pass;
+
+  void check_more(const AttentionShape& shape) const override;
+  void run_forward(const AttentionInputs& in, Heads y, std::span<float> saved,
+                   Arena& arena) const override;
+  void run_backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
+                    std::span<const float> saved, const AttentionGradients& grad,
+                    std::span<float> signals, Arena& arena) const override;
+  void run_accumulate(const AttentionInputs& in, std::span<const float> saved,
+                      std::span<const float> signals) const override;
+  // Tokens per slot of a convolution or pool.
+  std::size_t window() const { return (max_length_ + config_.k - 1) / config_.k; }
+  bool scores_first(const AttentionShape& shape) const;
+  AttentionShape slot_shape(const AttentionShape& shape, std::span<std::int32_t> lengths) const;
+  Work projection_work(const AttentionShape& shape) const;
+
+  LinformerConfig config_;
+  Projection projection_ = Projection::kLearned;
+  std::size_t max_length_ = 0;
+  Parameter* e_ = nullptr;  // [k or heads·k, n_max]; a kernel is [1 or heads, w]
+  Parameter* f_ = nullptr;  // e_ itself if shared
+  FlashAttention flash_;
+};
+
+}  // namespace longspan

@@ -1,0 +1,93 @@
+// BigBird (Zaheer et al., 2020, arXiv:2007.14062): global, window and random blocks of keys.
+//
+//   y_i = Σ_j softmax_j(q_i·k_j/√d)·v_j   over the keys j of the blocks that block(i) sees
+//
+// A sequence is B blocks of `block` tokens, the last one perhaps shorter. Block t sees
+//
+//   internal globals (ITC)   0 and B − 1, and these two see every block
+//   window                   t − w … t + w, w = ⌊window/2⌋
+//   random                   `random` others, drawn per head without replacement from those that
+//                            are neither global nor in the window
+//
+// With `etc` = g > 0 (ETC) the first g tokens are the global ones instead, extra tokens that the
+// input carries for that purpose: they see and are seen by everything, the blocks begin behind
+// them, and no block is random. The list of a block is sorted and without repetition, so that no
+// key counts twice; where the blocks cover everything this is full attention.
+//
+// Causal (an extension of the paper): what is in the list and not later than the query. Then only
+// block 0 is global, and random blocks are drawn from the earlier ones, so that a longer sequence
+// changes nothing and decoding from a cache gives what prediction at once gives.
+//
+// Padding: B counts the blocks of a sequence's own tokens, so that padding changes nothing. With
+// `padded` it counts those of the padded length, as Hugging Face does.
+//
+// Exact for the keys it looks at. Counts: block_sparse.h with p ≈ n·(2 + window + random)·block.
+#pragma once
+
+#include <vector>
+
+#include "longspan/attention/attention.h"
+#include "longspan/attention/pattern/pattern.h"
+
+namespace longspan {
+
+struct BigBirdConfig {
+  std::size_t block = 64;
+  std::size_t window = 3;  // blocks
+  std::size_t random = 3;  // blocks
+  std::size_t etc = 0;     // global tokens in front; 0: the first and the last block
+  std::uint64_t seed = 0;
+  bool padded = false;
+
+  bool operator==(const BigBirdConfig&) const = default;
+  template <class See>
+  void visit(See see) {
+    see("block", block);
+    see("window", window);
+    see("random", random);
+    see("etc", etc);
+    see("seed", seed);
+    see("padded", padded);
+  }
+};
+
+// Random blocks that somebody else drew: [heads, B − 2, random], row t − 1 for block t.
+struct RandomBlocks {
+  std::vector<std::int32_t> blocks;
+  std::size_t rows = 0;  // B − 2
+};
+
+class BigBirdAttention final : public Attention, public FixedPattern {
+ public:
+  static constexpr std::string_view kName = "bigbird";
+  explicit BigBirdAttention(const BigBirdConfig& config = {});
+  std::string_view name() const override { return kName; }
+  Abilities abilities() const override;
+  void declare(const AttentionSite& site) override { layer_ = site.layer; }
+  AttentionCost cost(const AttentionShape& shape) const override;
+  std::string_view reason(const AttentionShape& shape, std::size_t head, std::size_t i,
+                          std::size_t j) const override;
+
+  const BigBirdConfig& config() const { return config_; }
+  // Instead of drawing.
+  void use(RandomBlocks blocks) { given_ = std::move(blocks); }
+
+  // The blocks that block `t` of `blocks` draws for a head; written to `out`, returns their number.
+  std::size_t draw(std::size_t head, std::size_t t, std::size_t blocks, bool causal,
+                   std::span<std::size_t> out) const;
+
+ private:
+  friend class BigBirdPattern;
+  void check_more(const AttentionShape& shape) const override;
+  void run_forward(const AttentionInputs& in, Heads y, std::span<float> saved,
+                   Arena& arena) const override;
+  void run_backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
+                    std::span<const float> saved, const AttentionGradients& grad,
+                    std::span<float> signals, Arena& arena) const override;
+
+  BigBirdConfig config_;
+  RandomBlocks given_;
+  std::size_t layer_ = 0;  // each layer draws its own
+};
+
+}  // namespace longspan

@@ -1,0 +1,54 @@
+#include "longspan/attention/pattern/window.h"
+
+#include "longspan/attention/pattern/window_pattern.h"
+#include "longspan/base/error.h"
+
+namespace longspan {
+
+namespace {
+
+WindowPattern pattern_of(const WindowConfig& config, const AttentionShape& shape) {
+  const bool one_sided = shape.causal || !config.two_sided;
+  const std::size_t half = config.window / 2;
+  return {shape, one_sided ? config.window : half, one_sided ? 0 : half, config.dilation};
+}
+
+}  // namespace
+
+WindowAttention::WindowAttention(const WindowConfig& config) : config_(config) {
+  require(config.dilation > 0, "[window] dilation is 0; need at least 1");
+}
+
+Abilities WindowAttention::abilities() const {
+  return {
+      .causal = true, .key_lengths = true, .dropout = true, .grouped_heads = true, .decode = true};
+}
+
+AttentionCost WindowAttention::cost(const AttentionShape& shape) const {
+  return sparse_cost(pattern_of(config_, shape));
+}
+
+std::string_view WindowAttention::reason(const AttentionShape& s, std::size_t /*head*/,
+                                         std::size_t i, std::size_t j) const {
+  const WindowPattern pattern = pattern_of(config_, s);
+  const std::size_t position = i + pattern.offset();
+  const std::size_t distance = position > j ? position - j : j - position;
+  const std::size_t reach = j > position ? pattern.after() : pattern.before();
+  const bool real = position < pattern.keys(0) && j < pattern.keys(0);
+  return real && distance % config_.dilation == 0 && distance / config_.dilation <= reach ? "window"
+                                                                                          : "";
+}
+
+void WindowAttention::run_forward(const AttentionInputs& in, Heads y, std::span<float> saved,
+                                  Arena& arena) const {
+  sparse_forward(pattern_of(config_, shape_of(in)), SparseInputs::of(in), y, saved, arena);
+}
+
+void WindowAttention::run_backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
+                                   std::span<const float> saved, const AttentionGradients& grad,
+                                   std::span<float> /*signals*/, Arena& arena) const {
+  sparse_backward(pattern_of(config_, shape_of(in)), SparseInputs::of(in), y, dy, saved,
+                  {grad.q, grad.k, grad.v, {}}, arena);
+}
+
+}  // namespace longspan

@@ -1,0 +1,54 @@
+// Sliding-window attention (Beltagy et al., 2020, arXiv:2004.05150, without global tokens).
+//
+//   y_i = Σ_j softmax_j(q_i·k_j/√d)·v_j   over j = i + t·dilation, −before ≤ t ≤ after
+//
+// `window` neighbours in all: before = after = ⌊window/2⌋, or before = window and after = 0 where
+// only earlier tokens count (causal, or two_sided = false). Dilation makes as many interleaved
+// sequences of one, each with a plain window. Causal, m < n queries are the last of n tokens, so
+// that decoding reads a cache of keys and values.
+//
+// Exact for the keys it looks at; equal to full attention when the window covers the sequence.
+// Counts: block_sparse.h with p = Σ_i of the keys that exist.
+#pragma once
+
+#include "longspan/attention/attention.h"
+#include "longspan/attention/pattern/pattern.h"
+
+namespace longspan {
+
+struct WindowConfig {
+  std::size_t window = 256;  // neighbours, of both sides together
+  std::size_t dilation = 1;  // distance between neighbours
+  bool two_sided = true;     // false: only earlier tokens, as if causal
+
+  bool operator==(const WindowConfig&) const = default;
+  template <class See>
+  void visit(See see) {
+    see("window", window);
+    see("dilation", dilation);
+    see("two_sided", two_sided);
+  }
+};
+
+class WindowAttention final : public Attention, public FixedPattern {
+ public:
+  static constexpr std::string_view kName = "window";
+  explicit WindowAttention(const WindowConfig& config = {});
+  std::string_view name() const override { return kName; }
+  Abilities abilities() const override;
+  AttentionCost cost(const AttentionShape& shape) const override;
+  std::string_view reason(const AttentionShape& shape, std::size_t head, std::size_t i,
+                          std::size_t j) const override;
+  const WindowConfig& config() const { return config_; }
+
+ private:
+  void run_forward(const AttentionInputs& in, Heads y, std::span<float> saved,
+                   Arena& arena) const override;
+  void run_backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
+                    std::span<const float> saved, const AttentionGradients& grad,
+                    std::span<float> signals, Arena& arena) const override;
+
+  WindowConfig config_;
+};
+
+}  // namespace longspan

@@ -1,0 +1,315 @@
+#include "longspan/attention/position/deberta.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "longspan/attention/position/relative_table.h"
+#include "longspan/base/error.h"
+#include "longspan/base/parallel.h"
+#include "longspan/kernels/gemm/gemm.h"
+#include "longspan/kernels/rows/norm.h"
+#include "longspan/kernels/rows/vector.h"
+#include "longspan/kernels/tiled/tile_layout.h"
+
+namespace longspan {
+
+namespace {
+
+constexpr float kLog2E = 1.44269504F;
+
+Parameter& shared(Parameters& parameters, const std::string& name, std::size_t rows,
+                  std::size_t cols, Initializer initializer) {
+  if (Parameter* known = parameters.find(name)) return *known;
+  return rows == 1 ? parameters.declare(name, cols, initializer)
+                   : parameters.declare(name, rows, cols, initializer);
+}
+
+}  // namespace
+
+// Kr, Qr and K·Qrᵀ of one call.
+struct DebertaAttention::Positions {
+  Matrix kr;           // [2k, width], empty without c→p
+  Matrix qr;           // [2k, width], empty without p→c
+  std::span<float> p;  // s·log₂e·K·Qrᵀ [batch, heads, n, 2k]
+  RelativePlanes planes;
+};
+
+DebertaAttention::DebertaAttention(const DebertaConfig& config) : config_(config) {
+  require(config.span > 0, "[deberta] a span of 0; need at least 1");
+  require(config.buckets % 2 == 0 && config.buckets != 2,
+          "[deberta] {} buckets; need 0 or an even number from 4", config.buckets);
+  require(config.buckets == 0 || config.span > config.buckets / 2 + 1,
+          "[deberta] {} buckets for a span of {}; need a larger span", config.buckets, config.span);
+}
+
+Abilities DebertaAttention::abilities() const {
+  return {.causal = true, .key_lengths = true, .dropout = true, .decode = true};
+}
+
+void DebertaAttention::declare(const AttentionSite& site) {
+  const std::size_t width = site.heads * site.d_head;
+  const Initializer normal = Initializer::normal(site.deviation);
+  table_ = &shared(site.parameters, site.stack + ".relative", rows(), site.d_model, normal);
+  if (config_.norm) {
+    gamma_ = &shared(site.parameters, site.stack + ".relative_norm.gamma", 1, site.d_model,
+                     Initializer::ones());
+    beta_ = &shared(site.parameters, site.stack + ".relative_norm.beta", 1, site.d_model,
+                    Initializer::zeros());
+  }
+  if (config_.share) {
+    require(site.projections != nullptr,
+            "[deberta] share=true needs the projections of a layer; there are none");
+    queries_ = {site.projections, site.projections_bias, 0, width};
+    keys_ = {site.projections, site.projections_bias, width, width};
+    return;
+  }
+  const auto own = [&](const char* what, bool bias) {
+    const std::string name = site.name + ".position_" + what;
+    return Projection{
+        &site.parameters.declare(name + ".weight", width, site.d_model, normal),
+        bias ? &site.parameters.declare(name + ".bias", width, Initializer::zeros()) : nullptr, 0,
+        width};
+  };
+  if (config_.c2p) keys_ = own("key", config_.key_bias);
+  if (config_.p2c) queries_ = own("query", true);
+}
+
+void DebertaAttention::check_more(const AttentionShape& /*shape*/) const {
+  require(table_ != nullptr, "[deberta] has no parameters yet; need declare()");
+}
+
+float DebertaAttention::scale(std::size_t d) const {
+  const std::size_t terms = 1 + (config_.c2p ? 1 : 0) + (config_.p2c ? 1 : 0);
+  return 1.0F / std::sqrt(static_cast<float>(d * terms));
+}
+
+std::int32_t DebertaAttention::bucket(std::ptrdiff_t distance) const {
+  const auto k = static_cast<std::ptrdiff_t>(rows() / 2);
+  const std::ptrdiff_t size = distance < 0 ? -distance : distance;
+  const auto middle = static_cast<std::ptrdiff_t>(config_.buckets / 2);
+  if (config_.buckets > 0 && size > middle) {
+    // In float, as the published models: the ceiling decides where one bucket ends.
+    const auto m = static_cast<float>(middle);
+    const float ratio =
+        std::log(static_cast<float>(size) / m) / std::log(static_cast<float>(config_.span - 1) / m);
+    const auto far = middle + static_cast<std::ptrdiff_t>(std::ceil(ratio * (m - 1.0F)));
+    distance = distance < 0 ? -far : far;
+  }
+  return static_cast<std::int32_t>(std::clamp(distance, -k, k - 1) + k);
+}
+
+void DebertaAttention::fill_buckets(std::size_t n, std::span<std::int32_t> out) const {
+  const auto first = 1 - static_cast<std::ptrdiff_t>(n);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    out[i] = bucket(first + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+DebertaAttention::Positions DebertaAttention::project(const AttentionInputs& in, ConstMatrix table,
+                                                      Arena& arena) const {
+  const AttentionShape s = shape_of(in);
+  const std::size_t k2 = rows();
+  Positions x;
+  const auto buckets = arena.take<std::int32_t>(bucket_count(s.n));
+  fill_buckets(s.n, buckets);
+  x.planes.bucket = buckets.data() + s.n - 1;
+  x.planes.q = in.q;
+  if (config_.c2p) {
+    x.kr = arena.matrix(k2, keys_.width);
+    const auto packed = arena.take(packed_floats(k2, s));
+    linear_forward(table, keys_.matrix(), keys_.bias_data(), x.kr);
+    x.planes.table = pack_table(x.kr, s, packed);
+  }
+  if (config_.p2c) {
+    x.qr = arena.matrix(k2, queries_.width);
+    x.p = arena.take(s.batch * s.heads * s.n * k2);
+    linear_forward(table, queries_.matrix(), queries_.bias_data(), x.qr);
+    const Heads p(x.p.data(), s.batch, s.heads, s.n, k2);
+    for (std::size_t plane = 0; plane < s.batch * s.heads; ++plane) {
+      const std::size_t h = plane % s.heads;
+      gemm(in.k.head(plane / s.heads, h), x.qr.slice_cols(h * s.d, s.d), p.head(plane / s.heads, h),
+           {.transpose_b = true, .alpha = scale(s.d) * kLog2E});
+    }
+    x.planes.keys = p;
+  }
+  return x;
+}
+
+Work DebertaAttention::projection_work(const AttentionShape& s) const {
+  const std::size_t k2 = rows();
+  Work work;
+  for (const Projection* p : {config_.c2p ? &keys_ : nullptr, config_.p2c ? &queries_ : nullptr}) {
+    if (p == nullptr) continue;
+    work += product_work(k2, p->width, table_->cols);
+    if (p->bias != nullptr) work += bias_work(k2, p->width);
+  }
+  if (config_.p2c) work += s.batch * s.heads * product_work(s.n, k2, s.d);
+  return work;
+}
+
+std::size_t DebertaAttention::projection_bytes(const AttentionShape& s) const {
+  const std::size_t k2 = rows();
+  std::size_t bytes = Arena::bytes_for<std::int32_t>(bucket_count(s.n));
+  if (config_.c2p) {
+    bytes += Arena::bytes_for(k2 * keys_.width) + Arena::bytes_for(packed_floats(k2, s));
+  }
+  if (config_.p2c) {
+    bytes += Arena::bytes_for(k2 * queries_.width) + Arena::bytes_for(s.batch * s.heads * s.n * k2);
+  }
+  return bytes;
+}
+
+AttentionCost DebertaAttention::cost(const AttentionShape& s) const {
+  check_more(s);
+  thread_local std::vector<std::int32_t> buckets;
+  if (buckets.size() < bucket_count(s.n)) buckets.resize(bucket_count(s.n));
+  fill_buckets(s.n, std::span(buckets).first(bucket_count(s.n)));
+  const std::size_t k2 = rows();
+  const std::size_t dm = table_->cols;
+  const std::size_t planes = s.batch * s.heads;
+  AttentionCost cost = sparse_cost(FullPattern(s), {.bucket = buckets.data() + s.n - 1,
+                                                    .table = config_.c2p ? k2 : 0,
+                                                    .keys = config_.p2c ? k2 : 0});
+  cost.forward_scratch += projection_bytes(s);
+  cost.backward_scratch += projection_bytes(s);
+  cost.forward += projection_work(s);
+  cost.backward += projection_work(s);
+  cost.signals = k2 * dm;
+  if (config_.c2p) {
+    const std::size_t width = keys_.width;
+    cost.signals += k2 * width;
+    cost.backward_scratch += Arena::bytes_for(planes * k2 * tile_pitch(s.d));
+    cost.backward += product_work(k2, dm, width);
+    cost.backward += sum_table_work(k2, s);
+    cost.update += product_work(width, dm, k2);
+    if (keys_.bias != nullptr)
+      cost.update += other_work(Kind::kAdd, k2 * width, 4 * (k2 + 2) * width);
+  }
+  if (config_.p2c) {
+    const std::size_t width = queries_.width;
+    cost.signals += k2 * width;
+    cost.backward_scratch += Arena::bytes_for(planes * s.n * k2);
+    cost.backward += product_work(k2, dm, width);
+    cost.backward += planes * (product_work(s.n, s.d, k2) + product_work(k2, s.d, s.n));
+    cost.update += product_work(width, dm, k2);
+    if (queries_.bias != nullptr) {
+      cost.update += other_work(Kind::kAdd, k2 * width, 4 * (k2 + 2) * width);
+    }
+  }
+  if (config_.norm) {
+    const NormFlops flops = norm_flops(NormKind::kLayer, k2, dm);
+    cost.saved += 2 * k2 * dm + k2;
+    cost.forward_scratch += 2 * Arena::bytes_for(k2 * dm) + Arena::bytes_for(k2);
+    cost.forward += other_work(Kind::kNorm, flops.forward, 4 * (3 * k2 * dm + k2 + 2 * dm));
+    cost.update += other_work(Kind::kNorm, flops.backward, 4 * (3 * k2 * dm + k2 + dm));
+    cost.update += other_work(Kind::kAdd, k2 * dm, 4 * k2 * dm);
+    cost.update += other_work(Kind::kNorm, flops.accumulate, 4 * (2 * k2 * dm + 4 * dm));
+  } else {
+    cost.update += other_work(Kind::kAdd, k2 * dm, 12 * k2 * dm);
+  }
+  return cost;
+}
+
+// What forward keeps: L, then with a norm the table behind it, x̂ and r.
+ConstMatrix DebertaAttention::normalized_table(std::span<const float> saved,
+                                               const AttentionShape& s) const {
+  if (!config_.norm) return table_->matrix();
+  return {saved.data() + s.batch * s.heads * s.m, table_->rows, table_->cols};
+}
+
+void DebertaAttention::run_forward(const AttentionInputs& in, Heads y, std::span<float> saved,
+                                   Arena& arena) const {
+  const AttentionShape s = shape_of(in);
+  const std::size_t levels = s.batch * s.heads * s.m;
+  ConstMatrix table = table_->matrix();
+  if (config_.norm) {
+    const Matrix out = arena.matrix(table.rows, table.cols);
+    const Matrix normalized = arena.matrix(table.rows, table.cols);
+    const auto inverse = arena.take(table.rows);
+    norm_forward(NormKind::kLayer, config_.epsilon, table, gamma_->value.data(),
+                 beta_->value.data(), out, normalized, inverse);
+    if (!saved.empty()) {
+      float* to = saved.data() + levels;
+      to = std::copy_n(out.data, out.size(), to);
+      to = std::copy_n(normalized.data, normalized.size(), to);
+      std::copy_n(inverse.data(), inverse.size(), to);
+    }
+    table = out;
+  }
+  SparseInputs inputs = SparseInputs::of(in);
+  inputs.scale = scale(s.d);
+  inputs.relative = project(in, table, arena).planes;
+  sparse_forward(FullPattern(s), inputs, y, saved.first(saved.empty() ? 0 : levels), arena);
+}
+
+void DebertaAttention::run_backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
+                                    std::span<const float> saved, const AttentionGradients& grad,
+                                    std::span<float> signals, Arena& arena) const {
+  const AttentionShape s = shape_of(in);
+  const std::size_t k2 = rows();
+  const std::size_t planes = s.batch * s.heads;
+  const Positions x = project(in, normalized_table(saved, s), arena);
+  SparseInputs inputs = SparseInputs::of(in);
+  inputs.scale = scale(s.d);
+  inputs.relative = x.planes;
+  SparseResults results{grad.q, grad.k, grad.v, {}};
+  if (config_.c2p) results.relative.table = arena.matrix(planes * k2, tile_pitch(s.d));
+  if (config_.p2c) {
+    results.relative.keys = Heads(arena.take(planes * s.n * k2).data(), s.batch, s.heads, s.n, k2);
+  }
+  sparse_backward(FullPattern(s), inputs, y, dy, saved.first(planes * s.m), results, arena);
+
+  // Signals: dR, then dKr and dQr.
+  float* next = signals.data();
+  const Matrix dtable(next, k2, table_->cols);
+  next += dtable.size();
+  if (config_.c2p) {
+    const Matrix dkr(next, k2, keys_.width);
+    next += dkr.size();
+    sum_table(results.relative.table, s, dkr);
+    gemm(dkr, keys_.matrix(), dtable);
+  }
+  if (config_.p2c) {
+    const Matrix dqr(next, k2, queries_.width);
+    for (std::size_t plane = 0; plane < planes; ++plane) {
+      const std::size_t b = plane / s.heads;
+      const std::size_t h = plane % s.heads;
+      const Matrix dp = results.relative.keys.head(b, h);
+      gemm(dp, x.qr.slice_cols(h * s.d, s.d), grad.k.head(b, h), {.accumulate = true});
+      gemm(dp, in.k.head(b, h), dqr.slice_cols(h * s.d, s.d),
+           {.transpose_a = true, .accumulate = b > 0});
+    }
+    gemm(dqr, queries_.matrix(), dtable, {.accumulate = config_.c2p});
+  }
+  if (!config_.c2p && !config_.p2c) fill(dtable, 0.0F);
+}
+
+void DebertaAttention::run_accumulate(const AttentionInputs& in, std::span<const float> saved,
+                                      std::span<const float> signals) const {
+  const AttentionShape s = shape_of(in);
+  const ConstMatrix table = normalized_table(saved, s);
+  const float* next = signals.data();
+  const ConstMatrix dtable(next, table.rows, table.cols);
+  next += dtable.size();
+  for (const Projection* p : {config_.c2p ? &keys_ : nullptr, config_.p2c ? &queries_ : nullptr}) {
+    if (p == nullptr) continue;
+    const ConstMatrix signal(next, table.rows, p->width);
+    next += signal.size();
+    gemm(signal, table, p->weight->gradient_matrix().slice_rows(p->first, p->width),
+         {.transpose_a = true, .accumulate = true});
+    if (p->bias != nullptr) add_column_sums(signal, &p->bias->gradient[p->first]);
+  }
+  if (!config_.norm) {
+    axpy(1.0F, dtable, table_->gradient_matrix());
+    return;
+  }
+  const ConstMatrix normalized(table.data + table.size(), table.rows, table.cols);
+  const std::span<const float> inverse(normalized.data + normalized.size(), table.rows);
+  norm_accumulate(NormKind::kLayer, normalized, dtable, gamma_->gradient.data(),
+                  beta_->gradient.data());
+  norm_backward(NormKind::kLayer, normalized, inverse, gamma_->value.data(), dtable,
+                table_->gradient_matrix(), true);
+}
+
+}  // namespace longspan

@@ -1,0 +1,64 @@
+#include "longspan/attention/position/relative_table.h"
+
+#include <algorithm>
+
+#include "longspan/kernels/tiled/tile_layout.h"
+
+namespace longspan {
+
+std::size_t packed_floats(std::size_t rows, const AttentionShape& s) {
+  return s.heads * rows * tile_pitch(s.d);
+}
+
+ConstHeads pack_table(ConstMatrix table, const AttentionShape& s, std::span<float> memory,
+                      std::size_t first) {
+  const std::size_t pitch = tile_pitch(s.d);
+  const std::size_t most = memory.size() / packed_floats(1, s);
+  for (std::size_t h = 0; h < s.heads; ++h) {
+    for (std::size_t r = 0; r < table.rows; ++r) {
+      std::copy_n(table.row_data(r) + h * s.d, s.d, &memory[(h * most + first + r) * pitch]);
+    }
+  }
+  ConstHeads packed(memory.data(), s.batch, s.heads, first + table.rows, s.d);
+  packed.batch_stride = 0;  // all sequences share it
+  packed.head_stride = most * pitch;
+  packed.row_stride = pitch;
+  return packed;
+}
+
+void sum_table(ConstMatrix blocks, const AttentionShape& s, Matrix to) {
+  for (std::size_t plane = 0; plane < s.batch * s.heads; ++plane) {
+    const std::size_t h = plane % s.heads;
+    for (std::size_t r = 0; r < to.rows; ++r) {
+      const float* from = blocks.row_data(plane * to.rows + r);
+      float* row = to.row_data(r) + h * s.d;
+      for (std::size_t c = 0; c < s.d; ++c) row[c] = plane < s.heads ? from[c] : row[c] + from[c];
+    }
+  }
+  report(sum_table_work(to.rows, s));
+}
+
+Work sum_table_work(std::size_t rows, const AttentionShape& s) {
+  const std::size_t size = rows * s.heads * s.d;
+  return other_work(Kind::kAdd, (s.batch - 1) * size, 8 * s.batch * size);
+}
+
+Work product_work(std::uint64_t m, std::uint64_t n, std::uint64_t k) {
+  Work work;
+  work.maccs = m * n * k;
+  work.bytes[static_cast<std::size_t>(Kind::kMatmul)] = 4 * (m * k + k * n + m * n);
+  return work;
+}
+
+Work bias_work(std::uint64_t rows, std::uint64_t width) {
+  return other_work(Kind::kMatmul, rows * width, 4 * width);
+}
+
+Work other_work(Kind kind, std::uint64_t flops, std::uint64_t bytes) {
+  Work work;
+  work[kind] = flops;
+  work.bytes[static_cast<std::size_t>(kind)] = bytes;
+  return work;
+}
+
+}  // namespace longspan

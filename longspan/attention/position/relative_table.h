@@ -1,0 +1,27 @@
+// What mechanisms with terms of the distance share: a table of distances by head, and the work of
+// the products around it.
+#pragma once
+
+#include "longspan/attention/pattern/block_sparse.h"
+
+namespace longspan {
+
+// Distances run from −(n − 1) to n − 1; lanes that pad a tile read a little farther.
+inline std::size_t bucket_count(std::size_t n) { return 2 * n - 1 + kQueryBlock; }
+
+// A table [rows, heads·d] by head, in rows that suit the tiles: memory of packed_floats() of all
+// rows that it will ever have. The rows go behind `first` that were packed before.
+std::size_t packed_floats(std::size_t rows, const AttentionShape& s);
+ConstHeads pack_table(ConstMatrix table, const AttentionShape& s, std::span<float> memory,
+                      std::size_t first = 0);
+
+// to[·, head h] = Σ_b of the blocks (b, h), each of to.rows rows: the gradient of the table.
+void sum_table(ConstMatrix blocks, const AttentionShape& s, Matrix to);
+Work sum_table_work(std::size_t rows, const AttentionShape& s);
+
+// As gemm(), linear_forward() with a bias, and others report.
+Work product_work(std::uint64_t m, std::uint64_t n, std::uint64_t k);
+Work bias_work(std::uint64_t rows, std::uint64_t width);
+Work other_work(Kind kind, std::uint64_t flops, std::uint64_t bytes);
+
+}  // namespace longspan

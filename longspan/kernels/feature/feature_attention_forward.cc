@@ -1,0 +1,214 @@
+#include <cmath>
+
+#include "longspan/kernels/feature/feature_attention.h"
+
+// clang-format off
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "longspan/kernels/feature/feature_attention_forward.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+#include "longspan/kernels/feature/feature_attention-inl.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace longspan::HWY_NAMESPACE {
+
+void FeatureKeys(const FeatureMap& map, ConstMatrix k, ConstMatrix v, float shift, float* top,
+                 bool fresh, float* memory) {
+  const FeatureScratch s = divide_features({k.cols, v.cols, map.features(k.cols)}, memory);
+  prefetch_next(k, 0);
+  copy_tokens(v, s.value);
+  prefetch_next(v, 0);
+  key_features(map, k, shift, top, fresh, s);
+  prefetch_next(k, 1);
+  prefetch_next(v, 1);
+}
+
+float FeatureLargest(const FeatureMap& map, ConstMatrix k, const FeatureSizes& z, float* memory) {
+  const FeatureScratch s = divide_features(z, memory);
+  project(map, k, s, s.key_x, s.keys);
+  float most = std::numeric_limits<float>::lowest();
+  for (std::size_t m = 0; m < z.features; ++m) {
+    const float* row = s.keys + m * kFeaturePitch;
+    most = std::max(most, *std::max_element(row, row + k.rows));
+  }
+  return most;
+}
+
+void FeatureAbsorb(const FeatureMap& map, const FeatureSizes& z, std::size_t keys,
+                   const FeatureState& state, float* memory) {
+  const FeatureScratch s = divide_features(z, memory);
+  const std::size_t pitch = tile_pitch(z.e);
+  product({s.keys, kFeaturePitch}, {s.value, pitch}, z.features, keys, tile_width(z.e),
+          {state.moment, pitch, Start::kAdd});
+  for (std::size_t m = 0; m < z.features; ++m) state.sum[m] += s.weights[m];
+  if (!map.running()) return;
+  for (std::size_t m = 0; m < z.features; ++m) {
+    if (s.rise[m] <= kSlack) continue;
+    const float factor = std::exp2(-s.rise[m]);
+    state.top[m] += s.rise[m];
+    state.sum[m] *= factor;
+    scale_row(factor, tile_width(z.e), state.moment + m * pitch);
+  }
+}
+
+void FeatureRead(const FeatureMap& map, const FeatureQueries& block, const FeatureState& state,
+                 Matrix y, float* level, float* memory) {
+  const FeatureSizes z{block.q.cols, y.cols, map.features(block.q.cols)};
+  const FeatureScratch s = divide_features(z, memory);
+  const std::size_t count = block.q.rows;
+  const std::size_t width = tile_width(count);
+  float* top = s.lines;
+  float* den = s.lines + kFeaturePitch;
+  prefetch_next(block.q, 0);
+  project(map, block.q, s, s.query_x, s.query);
+  query_features(map, z.features, z.d, count, state.top, s, top);
+  prefetch_next(block.q, 1);
+  const std::size_t pitch = tile_pitch(z.e);
+  product({state.moment, pitch, true}, {s.query, kFeaturePitch}, z.e, z.features, width,
+          {s.out, kFeaturePitch});
+  weigh_rows(s.query, state.sum, z.features, width, map.denominator_epsilon, den);
+  if (block.keys > 0) {
+    for_each_group(width, [&](std::size_t column, auto vectors) HWY_ATTR {
+      constexpr int kVectors = vectors();
+      const std::size_t rows = group_visible<kVectors>(block, column);
+      if (rows == 0) return;
+      tile_gemm_group<kVectors>({s.keys, kFeaturePitch, true}, {s.query, kFeaturePitch}, rows,
+                                z.features, {s.pairs, kFeaturePitch}, column);
+      hide_later<kVectors>(block, rows, column, s.pairs);
+      for (std::size_t c = column; c < column + kVectors * kVectorLanes; c += kVectorLanes) {
+        VF sum = load_lanes(den + c);
+        for (std::size_t j = 0; j < rows; ++j) {
+          sum = hn::Add(sum, load_lanes(s.pairs + j * kFeaturePitch + c));
+        }
+        store_lanes(sum, den + c);
+      }
+      tile_gemm_group<kVectors>({s.value, pitch, true}, {s.pairs, kFeaturePitch}, z.e, rows,
+                                {s.out, kFeaturePitch, Start::kAdd}, column);
+    });
+  }
+  float* inverse = s.lines + 2 * kFeaturePitch;
+  for (std::size_t i = 0; i < width; ++i) {
+    const bool none = i >= count || !(den[i] > 0.0F);
+    inverse[i] = none ? 0.0F : 1.0F / den[i];
+    if (level == nullptr || i >= count) continue;
+    level[i] = !map.running() ? inverse[i]
+               : none         ? std::numeric_limits<float>::infinity()
+                              : top[i] + std::log2(den[i]);
+  }
+  for_rows(s.out, z.e, width, [&](std::size_t, std::size_t c, float* at) HWY_ATTR {
+    store_lanes(hn::Mul(load_lanes(at), load_lanes(inverse + c)), at);
+  });
+  unpack_tokens(s.out, 1.0F, y);
+}
+
+void FeatureMerge(const FeatureMap& map, const FeatureSizes& z, const FeatureState& more,
+                  const FeatureState& state) {
+  const std::size_t pitch = tile_pitch(z.e);
+  const std::size_t width = tile_width(z.e);
+  if (map.running() && more.empty()) return;
+  const bool copies = map.running() && state.empty();
+  for (std::size_t m = 0; m < z.features; ++m) {
+    float mine = 1.0F;
+    float theirs = 1.0F;
+    if (copies) state.top[m] = more.top[m];
+    if (map.running() && !copies) {
+      const float top = std::max(state.top[m], more.top[m]);
+      mine = std::exp2(state.top[m] - top);
+      theirs = std::exp2(more.top[m] - top);
+      state.top[m] = top;
+    }
+    state.sum[m] = mine * state.sum[m] + theirs * more.sum[m];
+    float* to = state.moment + m * pitch;
+    const float* from = more.moment + m * pitch;
+    for (std::size_t c = 0; c < width; c += kVectorLanes) {
+      const VF old = hn::Mul(load_lanes(to + c), hn::Set(DF(), mine));
+      store_lanes(hn::MulAdd(load_lanes(from + c), hn::Set(DF(), theirs), old), to + c);
+    }
+  }
+}
+
+}  // namespace longspan::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace longspan {
+
+HWY_EXPORT(FeatureKeys);
+HWY_EXPORT(FeatureLargest);
+HWY_EXPORT(FeatureAbsorb);
+HWY_EXPORT(FeatureRead);
+HWY_EXPORT(FeatureMerge);
+
+std::size_t feature_forward_scratch(const FeatureSizes& z) {
+  const std::size_t pitch = tile_pitch(kFeatureBlock);
+  const std::size_t padded = FeatureProjection::padded(z.d);
+  return (2 * z.d + padded + 2 * z.features + kFeatureBlock + std::max(padded, z.e) + 6) * pitch +
+         kFeatureBlock * tile_pitch(z.e) + 2 * tile_width(z.features);
+}
+
+std::size_t feature_state_floats(const FeatureSizes& z) {
+  return 2 * tile_width(z.features) + z.features * tile_pitch(z.e);
+}
+
+FeatureState feature_state(const FeatureSizes& z, float* memory) {
+  const std::size_t wide = tile_width(z.features);
+  return {memory, memory + wide, memory + 2 * wide};
+}
+
+void feature_merge(const FeatureMap& map, const FeatureSizes& z, const FeatureState& more,
+                   const FeatureState& state) {
+  HWY_DYNAMIC_DISPATCH(FeatureMerge)(map, z, more, state);
+}
+
+void feature_divide(const FeatureSizes& z, float gain, const FeatureState& state,
+                    const FeatureState& kept) {
+  for (std::size_t m = 0; m < z.features; ++m) {
+    const float total = state.sum[m];
+    const float factor = total > 0.0F ? gain / total : 0.0F;
+    float* row = state.moment + m * tile_pitch(z.e);
+    for (std::size_t c = 0; c < z.e; ++c) row[c] *= factor;
+    kept.sum[m] = total;
+    kept.top[m] = state.top[m];
+    state.sum[m] = total > 0.0F ? 1.0F : 0.0F;
+    state.top[m] = 0.0F;
+  }
+}
+
+void feature_divide_backward(const FeatureSizes& z, float gain, const FeatureState& state,
+                             const FeatureState& kept, const FeatureState& signal) {
+  const std::size_t pitch = tile_pitch(z.e);
+  for (std::size_t m = 0; m < z.features; ++m) {
+    const float inverse = kept.sum[m] > 0.0F ? 1.0F / kept.sum[m] : 0.0F;
+    float* r = signal.moment + m * pitch;
+    const float* s = state.moment + m * pitch;
+    float dot = 0.0F;
+    for (std::size_t c = 0; c < z.e; ++c) {
+      dot += r[c] * s[c];
+      r[c] *= gain * inverse;
+    }
+    signal.sum[m] = -dot * inverse;
+  }
+}
+
+float feature_largest(const FeatureMap& map, ConstMatrix k, const FeatureSizes& z, float* scratch) {
+  return HWY_DYNAMIC_DISPATCH(FeatureLargest)(map, k, z, scratch);
+}
+
+void feature_keys(const FeatureMap& map, ConstMatrix k, ConstMatrix v, float shift, float* top,
+                  bool fresh, float* scratch) {
+  HWY_DYNAMIC_DISPATCH(FeatureKeys)(map, k, v, shift, top, fresh, scratch);
+}
+
+void feature_absorb(const FeatureMap& map, const FeatureSizes& z, std::size_t keys,
+                    const FeatureState& state, float* scratch) {
+  HWY_DYNAMIC_DISPATCH(FeatureAbsorb)(map, z, keys, state, scratch);
+}
+
+void feature_read(const FeatureMap& map, const FeatureQueries& block, const FeatureState& state,
+                  Matrix y, float* level, float* scratch) {
+  HWY_DYNAMIC_DISPATCH(FeatureRead)(map, block, state, y, level, scratch);
+}
+
+}  // namespace longspan
+#endif  // HWY_ONCE

@@ -1,0 +1,128 @@
+#include "longspan/kernels/gemm/gemm.h"
+
+#include <dnnl.h>
+#include <omp.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+
+#include "longspan/base/call.h"
+#include "longspan/base/error.h"
+#include "longspan/kernels/gemm/gemm_run.h"
+#include "longspan/kernels/pieces.h"
+#include "longspan/kernels/rows/vector.h"
+
+namespace longspan {
+namespace {
+
+using detail::shape_of;
+
+bool fits(ConstMatrix a, ConstMatrix b, ConstMatrix c, const GemmOptions& o) {
+  const detail::GemmShape s = shape_of(a, b, o);
+  return (o.transpose_b ? b.cols : b.rows) == s.k && c.rows == s.m && c.cols == s.n;
+}
+
+// While it lives, this thread and the libraries that it calls see one OpenMP thread.
+class OneThread {
+ public:
+  OneThread() : threads_(omp_in_parallel() != 0 ? 1 : omp_get_max_threads()) {
+    if (threads_ > 1) omp_set_num_threads(1);
+  }
+  ~OneThread() {
+    if (threads_ > 1) omp_set_num_threads(threads_);
+  }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  int threads_;
+};
+
+dnnl_dim_t leading(ConstMatrix x) {  // a view of one row may carry any stride
+  return static_cast<dnnl_dim_t>(std::max({x.stride, x.cols, std::size_t{1}}));
+}
+
+constexpr auto kNothing = [](Matrix, std::size_t, std::size_t) {};
+
+// Aᵀ·B of weights' gradients: rows of A and B are tokens, and half of them is what half of the
+// threads wrote.
+bool halving_pays(const detail::GemmShape& shape, const GemmOptions& options) {
+  constexpr std::size_t kRows = 512;
+  constexpr std::size_t kOutputs = std::size_t{1} << 20U;  // 4 MiB for the second half's sum
+  return options.transpose_a && !options.transpose_b && detail::packing_pays(shape, options) &&
+         shape.k >= kRows && shape.m * shape.n <= kOutputs;
+}
+
+// C = α·Aᵀ·B, or +=: the halves add up to it.
+void run_halves(ConstMatrix a, ConstMatrix b, Matrix c, const GemmOptions& options) {
+  const std::size_t half = (a.rows + 1) / 2;
+  const std::size_t panels = 2 * detail::panel_floats(detail::gemm_blocks(c.cols, half));
+  float* space = detail::thread_space(panels + c.size());
+  const Matrix rest(space + panels, c.rows, c.cols);
+  const std::array<detail::GemmPart, 2> parts = {
+      {{a.slice_rows(0, half), b.slice_rows(0, half), c, options.accumulate},
+       {a.slice_rows(half, a.rows - half), b.slice_rows(half, a.rows - half), rest, false}}};
+  detail::PackedProducts(std::span<const detail::GemmPart>(parts), options, space, kNothing).run();
+  detail::in_pieces(c.rows, detail::rows_per_piece(c.cols),
+                    [&](std::size_t begin, std::size_t end) {
+                      for (std::size_t i = begin; i < end; ++i) add_row(rest.row(i), c.row_data(i));
+                    });
+}
+
+}  // namespace
+
+namespace detail {
+
+bool packing_pays(const GemmShape& shape, const GemmOptions& options) {
+  constexpr std::size_t kRows = 6;
+  constexpr std::size_t kRowsIfTransposed = 192;
+  constexpr std::size_t kCols = 12;
+  return shape.k > 0 && shape.n >= kCols &&
+         shape.m >= (options.transpose_b ? kRowsIfTransposed : kRows);
+}
+
+void library_gemm(ConstMatrix a, ConstMatrix b, Matrix c, const GemmOptions& o) {
+  const GemmShape s = shape_of(a, b, o);
+  if (s.k == 0) {
+    if (o.accumulate) return;
+    for (std::size_t i = 0; i < s.m; ++i) std::ranges::fill(c.row(i), 0.0F);
+    return;
+  }
+  const OneThread one;
+  [[maybe_unused]] const dnnl_status_t status =
+      dnnl_sgemm(o.transpose_a ? 'T' : 'N', o.transpose_b ? 'T' : 'N', static_cast<dnnl_dim_t>(s.m),
+                 static_cast<dnnl_dim_t>(s.n), static_cast<dnnl_dim_t>(s.k), o.alpha, a.data,
+                 leading(a), b.data, leading(b), o.accumulate ? 1.0F : 0.0F, c.data, leading(c));
+  assert(status == dnnl_success);
+}
+
+}  // namespace detail
+
+void gemm_serial(ConstMatrix a, ConstMatrix b, Matrix c, GemmOptions options) {
+  assert(fits(a, b, c, options));
+  const OneThread one;
+  detail::run_gemm(a, b, c, options, kNothing);
+}
+
+void gemm(ConstMatrix a, ConstMatrix b, Matrix c, GemmOptions options) {
+  require(fits(a, b, c, options),
+          "[gemm] A is {}x{}{}, B is {}x{}{}, C is {}x{}; need m×k, k×n, m×n", a.rows, a.cols,
+          options.transpose_a ? " (transposed)" : "", b.rows, b.cols,
+          options.transpose_b ? " (transposed)" : "", c.rows, c.cols);
+  const detail::GemmShape s = shape_of(a, b, options);
+  const Called called([&] {
+    const std::string_view variant = options.transpose_a   ? "update"
+                                     : options.transpose_b ? "forward"
+                                                           : "backward";
+    return product_call(variant, s.m, s.n, s.k);
+  });
+  if (called.dry()) return;
+  if (halving_pays(s, options)) {
+    run_halves(a, b, c, options);
+  } else {
+    detail::run_gemm(a, b, c, options, kNothing);
+  }
+}
+
+}  // namespace longspan

@@ -1,0 +1,324 @@
+// What the tiles share: packing, masks, the online softmax and dropout. Scores are kept as
+// Sᵀ[key][query] with kPitch floats between keys.
+
+#if defined(LONGSPAN_KERNELS_TILED_ATTENTION_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef LONGSPAN_KERNELS_TILED_ATTENTION_INL_H_
+#undef LONGSPAN_KERNELS_TILED_ATTENTION_INL_H_
+#else
+#define LONGSPAN_KERNELS_TILED_ATTENTION_INL_H_
+#endif
+
+#include <hwy/cache_control.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "longspan/kernels/gemm/tile_gemm-inl.h"
+#include "longspan/kernels/tiled/tiled_attention.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace longspan::HWY_NAMESPACE {
+
+inline constexpr std::size_t kPitch = tile_pitch(kQueryBlock);
+inline constexpr float kLog2E = 1.44269504F;
+inline constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+
+// The queries [query, query + lanes) against the keys [key, key + keys).
+struct Tile {
+  std::size_t query;
+  std::size_t lanes;
+  std::size_t key;
+  std::size_t keys;
+};
+
+// Rows [first, first + count) of x where a product can use them: x itself if its rows are dense,
+// else a copy. Rows far apart, by a power of two, would all fall into the same sets of the cache.
+inline Left dense_rows(ConstMatrix x, std::size_t first, std::size_t count, float* copy) {
+  if (x.stride == x.cols) return {x.row_data(first), x.stride};
+  const std::size_t stride = tile_width(x.cols);
+  for (std::size_t i = 0; i < count; ++i) {
+    std::memcpy(copy + i * stride, x.row_data(first + i), x.cols * sizeof(float));
+  }
+  return {copy, stride};
+}
+
+// Asks for part `part` of `parts` of the rows [first, first + kRows) of x, some time before they
+// are needed: rows far apart defeat the prefetcher of the CPU.
+template <std::size_t kRows>
+HWY_INLINE void prefetch_rows(ConstMatrix x, std::size_t first, std::size_t part,
+                              std::size_t parts) {
+  constexpr std::size_t kLine = 16;
+  const std::size_t last = std::min(first + kRows * (part + 1) / parts, x.rows);
+  for (std::size_t i = first + kRows * part / parts; i < last; ++i) {
+    for (std::size_t c = 0; c < x.cols; c += kLine) hwy::Prefetch(x.row_data(i) + c);
+  }
+}
+
+// xᵀ, scaled, with queries in the lanes; lanes up to the next multiple of kTileUnit are zeros.
+inline void pack_queries(ConstMatrix x, float scale, float* to) {
+  transpose<false>(x.data, x.stride, x.rows, x.cols, scale, to, kPitch);
+  const std::size_t width = tile_width(x.rows);
+  for (std::size_t c = 0; c < x.cols && x.rows < width; ++c) {
+    std::fill(to + c * kPitch + x.rows, to + c * kPitch + width, 0.0F);
+  }
+}
+
+// Rows of x as the right factor: x itself if whole vectors fit its rows, else a copy padded by
+// zeros.
+inline Right right_rows(ConstMatrix x, std::size_t first, std::size_t count, float* copy) {
+  if (x.stride == x.cols && x.cols % kTileUnit == 0) return {x.row_data(first), x.stride};
+  const std::size_t stride = tile_pitch(x.cols);
+  for (std::size_t i = 0; i < count; ++i) {
+    float* row = copy + i * stride;
+    std::memcpy(row, x.row_data(first + i), x.cols * sizeof(float));
+    std::fill(row + x.cols, row + tile_width(x.cols), 0.0F);
+  }
+  return {copy, stride};
+}
+
+// How many of the tile's keys query lane `i` sees.
+inline std::size_t seen(const TiledHead& head, const Tile& t, std::size_t lane) {
+  const std::size_t end = head.end(t.query + lane);
+  return end <= t.key ? 0 : std::min(end - t.key, t.keys);
+}
+
+inline void count_tile(const TiledHead& head, const Tile& t, std::size_t first, std::size_t last,
+                       TileCounts& counts) {
+  for (std::size_t lane = first; lane < std::min(last, t.lanes); ++lane) {
+    const std::size_t pairs = seen(head, t, lane);
+    counts.pairs += pairs;
+    counts.query_tiles += pairs > 0 ? 1 : 0;
+  }
+}
+
+// S = −∞ where query lane ≥ `column` must not look, for the first `rows` keys.
+template <int kVectors>
+HWY_INLINE void hide_future(const TiledHead& head, const Tile& t, std::size_t rows,
+                            std::size_t column, float* s) {
+  const DF d;
+  const hn::RebindToSigned<DF> di;
+  const VF hidden = hn::Set(d, kMinusInfinity);
+  // Lane sees keys below lane + offset.
+  const auto offset = static_cast<std::int64_t>(t.query + 1 + head.k.rows) -
+                      static_cast<std::int64_t>(head.q.rows) - static_cast<std::int64_t>(t.key);
+  for (int v = 0; v < kVectors; ++v) {
+    const std::size_t lane = column + static_cast<std::size_t>(v) * kVectorLanes;
+    const auto end =
+        hn::Iota(di, static_cast<std::int32_t>(offset + static_cast<std::int64_t>(lane)));
+    for (std::size_t j = seen(head, t, column); j < rows; ++j) {
+      const auto sees = hn::Lt(hn::Set(di, static_cast<std::int32_t>(j)), end);
+      float* p = s + j * kPitch + lane;
+      hn::StoreU(hn::IfThenElse(hn::RebindMask(d, sees), hn::LoadU(d, p), hidden), d, p);
+    }
+  }
+}
+
+inline void hide_invisible(const TiledHead& head, const Tile& t, std::size_t rows,
+                           std::size_t first, std::size_t last, float* s) {
+  for (std::size_t lane = first; lane < std::min(last, t.lanes); ++lane) {
+    const std::uint8_t* visible = head.visible + (t.query + lane) * head.visible_stride + t.key;
+    if (std::memchr(visible, 0, rows) == nullptr) continue;
+    for (std::size_t j = 0; j < rows; ++j) {
+      if (visible[j] == 0) s[j * kPitch + lane] = kMinusInfinity;
+    }
+  }
+}
+
+// Bias and masks on the scores of a group of lanes.
+template <int kVectors>
+HWY_INLINE void mask_scores(const TiledHead& head, const Tile& t, std::size_t rows,
+                            std::size_t column, float* s) {
+  const std::size_t last = column + kVectors * kVectorLanes;
+  if (head.bias != nullptr && column < t.lanes) {
+    transpose<true>(head.bias + (t.query + column) * head.bias_stride + t.key, head.bias_stride,
+                    std::min(last, t.lanes) - column, rows, kLog2E, s + column, kPitch);
+  }
+  if (head.visible != nullptr) hide_invisible(head, t, rows, column, last, s);
+  if (head.causal && seen(head, t, column) < rows) {
+    hide_future<kVectors>(head, t, rows, column, s);
+  }
+}
+
+// The keys of the tile that a group of lanes sees: those of its last query.
+template <int kVectors>
+HWY_INLINE std::size_t group_keys(const TiledHead& head, const Tile& t, std::size_t column) {
+  const std::size_t last = std::min(column + kVectors * kVectorLanes, t.lanes);
+  return last <= column ? 0 : seen(head, t, last - 1);
+}
+
+// The running state of one block of queries, queries in the lanes.
+struct QueryState {
+  float* q;    // [d][kPitch], scaled by s·log₂e
+  float* o;    // [e][kPitch]
+  float* max;  // m
+  float* sum;  // ℓ
+};
+
+inline void begin_state(ConstMatrix q, float scale, std::size_t e, const QueryState& state) {
+  pack_queries(q, scale * kLog2E, state.q);
+  std::fill(state.o, state.o + e * kPitch, 0.0F);
+  std::fill(state.max, state.max + kPitch, std::numeric_limits<float>::lowest());
+  std::fill(state.sum, state.sum + kPitch, 0.0F);
+}
+
+// y = O/ℓ and L = m + log₂ ℓ of the queries that y's rows belong to; rows that saw nothing become
+// zeros with L = ∞, so that P = 0. `lse` may be null.
+inline void finish_state(const QueryState& state, Matrix y, float* lse) {
+  float* inverse = state.max;
+  for (std::size_t lane = 0; lane < y.rows; ++lane) {
+    const float sum = state.sum[lane];
+    const bool empty = sum == 0.0F;
+    const float level =
+        empty ? std::numeric_limits<float>::infinity() : state.max[lane] + std::log2(sum);
+    if (lse != nullptr) lse[lane] = level;
+    inverse[lane] = empty ? 0.0F : 1.0F / sum;
+  }
+  const DF d;
+  for (std::size_t c = 0; c < y.cols; ++c) {
+    float* o = state.o + c * kPitch;
+    for (std::size_t lane = 0; lane < y.rows; lane += kVectorLanes) {
+      hn::StoreU(hn::Mul(hn::LoadU(d, o + lane), hn::LoadU(d, inverse + lane)), d, o + lane);
+    }
+  }
+  transpose<false>(state.o, kPitch, y.cols, y.rows, 1.0F, y.data, y.stride);
+}
+
+// m, ℓ and c of one vector of queries; S becomes P.
+template <int kVectors>
+HWY_INLINE void online_softmax(float* HWY_RESTRICT s, std::size_t rows, float* HWY_RESTRICT max,
+                               float* HWY_RESTRICT sum, float* HWY_RESTRICT factor) {
+  if constexpr (kVectors > 2) {
+    constexpr std::size_t kNext = 2 * kVectorLanes;
+    online_softmax<2>(s, rows, max, sum, factor);
+    online_softmax<kVectors - 2>(s + kNext, rows, max + kNext, sum + kNext, factor + kNext);
+  } else {
+    using R = Row<kVectors>;
+    const DF d;
+    const R before = load_row<kVectors>(max);
+    R top = before;
+    for (std::size_t j = 0; j < rows; ++j) {
+      const R x = load_row<kVectors>(s + j * kPitch);
+      top.v0 = hn::Max(top.v0, x.v0);
+      if constexpr (kVectors > 1) top.v1 = hn::Max(top.v1, x.v1);
+    }
+    R c, total = load_row<kVectors>(sum);
+    c.v0 = exp2_nonpositive(d, hn::Sub(before.v0, top.v0));
+    total.v0 = hn::Mul(total.v0, c.v0);
+    if constexpr (kVectors > 1) {
+      c.v1 = exp2_nonpositive(d, hn::Sub(before.v1, top.v1));
+      total.v1 = hn::Mul(total.v1, c.v1);
+    }
+    for (std::size_t j = 0; j < rows; ++j) {
+      R p = load_row<kVectors>(s + j * kPitch);
+      p.v0 = exp2_nonpositive(d, hn::Sub(p.v0, top.v0));
+      total.v0 = hn::Add(total.v0, p.v0);
+      if constexpr (kVectors > 1) {
+        p.v1 = exp2_nonpositive(d, hn::Sub(p.v1, top.v1));
+        total.v1 = hn::Add(total.v1, p.v1);
+      }
+      store_row<kVectors>(p, s + j * kPitch);
+    }
+    store_row<kVectors>(top, max);
+    store_row<kVectors>(total, sum);
+    store_row<kVectors>(c, factor);
+  }
+}
+
+// S and dP of one vector of queries become P (after dropout) and dS.
+HWY_INLINE void score_gradient(float* HWY_RESTRICT p, float* HWY_RESTRICT ds, std::size_t rows,
+                               const float* HWY_RESTRICT lse, const float* HWY_RESTRICT delta) {
+  const DF d;
+  const VF top = hn::LoadU(d, lse);
+  const VF center = hn::LoadU(d, delta);
+  for (std::size_t j = 0; j < rows * kPitch; j += kPitch) {
+    const VF weight = exp2_nonpositive(d, hn::Sub(hn::LoadU(d, p + j), top));
+    hn::StoreU(weight, d, p + j);
+    hn::StoreU(hn::Mul(weight, hn::Sub(hn::LoadU(d, ds + j), center)), d, ds + j);
+  }
+}
+
+// The same for one vector whose weights were multiplied by the dropout factors f.
+HWY_INLINE void dropped_gradient(float* p, float* ds, VF f, const float* lse, const float* delta) {
+  const DF d;
+  const VF weight = exp2_nonpositive(d, hn::Sub(hn::LoadU(d, p), hn::LoadU(d, lse)));
+  const VF dp = hn::Mul(hn::LoadU(d, ds), f);
+  hn::StoreU(hn::Mul(weight, f), d, p);
+  hn::StoreU(hn::Mul(weight, hn::Sub(dp, hn::LoadU(d, delta))), d, ds);
+}
+
+using DU = hn::RebindToUnsigned<DF>;
+using VU = hn::Vec<DU>;
+
+// High and low halves of x·m.
+HWY_INLINE void multiply_wide(VU x, VU m, VU& high, VU& low) {
+  const DU d;
+#if HWY_TARGET == HWY_SCALAR
+  const std::uint64_t product = std::uint64_t{hn::GetLane(x)} * hn::GetLane(m);
+  low = hn::Set(d, static_cast<std::uint32_t>(product));
+  high = hn::Set(d, static_cast<std::uint32_t>(product >> 32U));
+#else
+  const hn::RepartitionToWide<DU> dw;
+  const auto even = hn::MulEven(x, m);
+  const auto odd = hn::MulEven(hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(dw, x))), m);
+  low = hn::Mul(x, m);
+  high = hn::OddEven(hn::BitCast(d, odd), hn::BitCast(d, hn::ShiftRight<32>(even)));
+#endif
+}
+
+// philox(key, c) of base/random.h, one block per lane.
+HWY_INLINE void philox_lanes(RandomKey key, VU& c0, VU& c1, VU& c2, VU& c3) {
+  const DU d;
+  const VU m0 = hn::Set(d, kPhiloxMultiplier0);
+  const VU m1 = hn::Set(d, kPhiloxMultiplier1);
+  auto k0 = static_cast<std::uint32_t>(key);
+  auto k1 = static_cast<std::uint32_t>(key >> 32U);
+  for (int round = 0; round < kPhiloxRounds; ++round) {
+    VU high0, low0, high1, low1;
+    multiply_wide(c0, m0, high0, low0);
+    multiply_wide(c2, m1, high1, low1);
+    c0 = hn::Xor(hn::Xor(high1, c1), hn::Set(d, k0));
+    c1 = low1;
+    c2 = hn::Xor(hn::Xor(high0, c3), hn::Set(d, k1));
+    c3 = low0;
+    k0 += kPhiloxWeyl0;
+    k1 += kPhiloxWeyl1;
+  }
+}
+
+// Calls use(offset, factor) for each vector of the first `rows` keys of a group of lanes, where the
+// dropout factor belongs to element `offset` of the scores.
+template <int kVectors, class Use>
+HWY_INLINE void for_each_dropout(const TiledHead& head, const Tile& t, std::size_t rows,
+                                 std::size_t column, Use use) {
+  const DF d;
+  const DU du;
+  const VU threshold = hn::Set(du, head.dropout.threshold());
+  const VF scale = hn::Set(d, head.dropout.scale());
+  for (int v = 0; v < kVectors; ++v) {
+    const std::size_t lane = column + static_cast<std::size_t>(v) * kVectorLanes;
+    const VU query = hn::Iota(du, static_cast<std::uint32_t>(t.query + lane));
+    for (std::size_t j = 0; j < rows; j += 4) {
+      VU c0 = query;
+      VU c1 = hn::Set(du, static_cast<std::uint32_t>((t.key + j) / 4));
+      VU c2 = hn::Set(du, head.plane);
+      VU c3 = hn::Zero(du);
+      philox_lanes(head.dropout.key, c0, c1, c2, c3);
+      auto put = [&](std::size_t row, VU bits) HWY_ATTR {
+        if (row >= rows) return;
+        const auto dropped = hn::RebindMask(d, hn::Lt(bits, threshold));
+        use(row * kPitch + lane, hn::IfThenZeroElse(dropped, scale));
+      };
+      put(j, c0);
+      put(j + 1, c1);
+      put(j + 2, c2);
+      put(j + 3, c3);
+    }
+  }
+}
+
+}  // namespace longspan::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // LONGSPAN_KERNELS_TILED_ATTENTION_INL_H_
