@@ -31,8 +31,8 @@ Coefficients difference(const Coefficients& c) {
     Integer binomial = 1;  // C(i, 0)
     for (std::size_t j = 0; j < i; ++j) {
       const auto term = checked_multiply(c[i], binomial);
-      require(term && *term<kLargestCoefficient&& * term> - kLargestCoefficient,
-              "[crossover] a coefficient exceeds 100 bits; need smaller dimensions");
+      const bool fits = term && (*term < kLargestCoefficient) && (-*term < kLargestCoefficient);
+      require(fits, "[crossover] a coefficient exceeds 100 bits; need smaller dimensions");
       result[j] += *term;
       binomial = binomial * static_cast<Integer>(i - j) / static_cast<Integer>(j + 1);
     }

@@ -1,5 +1,4 @@
-// Embedding:  x_i = s·E[token_i] + P[i] + T[type_i], then an optional norm and dropout; s is 1 or
-// √d.
+// Embedding:  x_i = s·E[token_i] + P[i] + T[type_i], s = 1 or √d, then an optional norm and dropout.
 //
 //   dE[token_i] += s·dx_i,  dP[i] += dx_i,  dT[type_i] += dx_i
 //

@@ -1,5 +1,5 @@
-// Feed-forward:  y = W₂·f(W₁·x + b₁) + b₂, or gated: y = W₂·(f(W_g·x)⊙(W_u·x)) (SwiGLU with f =
-// SiLU).
+// Feed-forward:  y = W₂·f(W₁·x + b₁) + b₂
+// or gated:      y = W₂·(f(W_g·x)⊙(W_u·x))      (SwiGLU with f = SiLU)
 //
 //   dh = dy·W₂,  dz = f'(z)⊙dh,  dx = dz·W₁
 //   dW₂ += dyᵀ·h,  dW₁ += dzᵀ·x

@@ -1,9 +1,9 @@
 // From a number of FLOPs to time, energy, CO₂ and money on named devices.
 //
-//   seconds  = FLOPs / (devices · peak · utilisation)      or bytes / (devices · bandwidth) if
-//   longer energy   = devices · power · seconds                   of the machines; · PUE for the
-//   building CO₂      = energy · grid intensity money    = devices · hours · price or, from money,
-//   the price that it implies
+//   seconds = FLOPs / (devices · peak · utilisation)   or bytes / (devices · bandwidth) if longer
+//   energy  = devices · power · seconds                of the machines; · PUE for the building
+//   CO₂     = energy · grid intensity
+//   money   = devices · hours · price                  or, from money, the price that it implies
 //
 // Everything is a range: low takes the favourable end of each assumption, high the other.
 #pragma once

@@ -14,8 +14,8 @@ struct Batch {
   std::size_t length = 0;
   std::span<const std::int32_t> tokens;  // [batch·length]
   std::span<const float> features;       // [batch·inputs], of a perceptron in place of tokens
-  std::span<const std::int32_t>
-      targets;  // [batch·length], or [batch] for a classifier; −1: ignored
+  // [batch·length], or [batch] for a classifier; −1: ignored.
+  std::span<const std::int32_t> targets;
   std::span<const std::int32_t> lengths;      // real tokens of each sequence; empty: all
   std::span<const std::int32_t> token_types;  // [batch·length], or empty
   // Of the encoder's tokens, 1 for those that see and are seen by all; empty: the mechanism's

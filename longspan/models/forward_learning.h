@@ -1,6 +1,6 @@
 // Learning from two forward passes: PEPITA (Dellaferrera & Kreiman, 2022) and MEMPEPITA.
 //
-//   standard pass    a_0 = x,         a_l = σ_l(W_l·a_{l−1}),          e = a_L − target
+//   standard pass    a_0 = x,            a_l = σ_l(W_l·a_{l−1}),         e = a_L − target
 //   modulated pass   a_0^err = x + F·e,  a_l^err = σ_l(W_l·a_{l−1}^err)
 //   gradient         ∇W_l = (a_l − a_l^err)·(a_{l−1}^err)ᵀ
 //
@@ -11,8 +11,7 @@
 // The layers of a transformer, x being one-hot tokens:
 //
 //   embedding        x + ε·e where outputs are tokens too, else E[x] + F·e (a classifier's e goes
-//   to
-//                    every token); its gradient is (x + ε·e)ᵀ·(a − a_err)
+//                    to every token); its gradient is (x + ε·e)ᵀ·(a − a_err)
 //   projections      each with its own output; before rotary positions
 //   mechanism        where it has parameters θ: C = f_θ(Q, K, V), (∂f/∂θ)ᵀ·(C − C_err)
 //   W_O, FFN₂        the branch's output behind dropout, before the residual addition

@@ -4,8 +4,8 @@
 //   encoder           logits = head(stack(embed(tokens)))
 //   decoder           the same with causal self-attention
 //   mlp               logits = head(mlp(features))
-//   encoder–decoder   memory = encoder(embed(source)); logits = head(decoder(embed(tokens),
-//   memory))
+//   encoder–decoder   memory = encoder(embed(source));
+//                     logits = head(decoder(embed(tokens), memory))
 //
 // Building one takes no memory for weights; allocate() does. The memory of a step is booked from a
 // dry run before the first step of that shape, and steps of the same shape allocate nothing.

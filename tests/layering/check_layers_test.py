@@ -61,6 +61,12 @@ class CheckLayers(unittest.TestCase):
         self.assert_refused("tests/a.cc", "<CLI/CLI.hpp>", "only apps")
         self.assert_refused("longspan/base/a.cc", "<gtest/gtest.h>", "only testing")
 
+    def test_proofs_are_independent(self):
+        formula = "longspan/testing/executed_formula.cc"
+        self.assert_passes(formula, '"longspan/models/config.h"')
+        self.assert_refused(formula, '"longspan/layers/branch.h"', "it must be independent")
+        self.assert_refused(formula, '"longspan/models/model.h"', "it must be independent")
+
     def test_strangers(self):
         self.assert_refused("longspan/misc/a.h", '"longspan/base/b.h"', "longspan/misc is not in")
         self.assert_refused("longspan/base/a.cc", '"view.h"', "name it from the root")

@@ -15,9 +15,10 @@
 // with m tokens join them, so that a token projects one distance as it projects one key.
 //
 // Counts: block_sparse.h with N = h + n keys and the relative term, and, with T distances,
-//   forward   T·d_model·w MACCs (Kr; m·d_model·w with notes on the others), B·h·d_model·2w
-//   (history), 2·B·n·w of add (q + u, q + v) backward  the same again, T·d_model·w (W_kR), B·n·3w
-//   of add (du, dv) update    B·h·d_model·2w, w·d_model + 2w of add
+//   forward   T·d_model·w MACCs (Kr; m·d_model·w with notes on the others),
+//             B·h·d_model·2w (history), 2·B·n·w of add (q + u, q + v)
+//   backward  the same again, T·d_model·w (W_kR), B·n·3w of add (du, dv)
+//   update    B·h·d_model·2w, w·d_model + 2w of add
 #pragma once
 
 #include "longspan/attention/attention.h"

@@ -96,9 +96,10 @@ Activation activation_from(std::string_view name) {
 // Forward; backward, which ends with ·dh:
 //   relu       max(x, 0); one comparison
 //   gelu       x·½·(1 + erf(x·c)): ·, erf, +, ·, ·; Φ 4, φ = c·e^(−½x²) 4, x·φ, Φ + xφ, ·dh
-//   gelu-tanh  ½x·(1 + tanh(x·(a + b·x²))): x², ·, +, ·, tanh, +, ·, ·; 13 as in the literature,
-//   ·dh silu       x/(1 + e^−x): −, e, +, /; σ 4, σ·(1 + x·(1 − σ)) 4, ·dh tanh       tanh;
-//   dh/cosh²(x): cosh, square, division
+//   gelu-tanh  ½x·(1 + tanh(x·(a + b·x²))): x², ·, +, ·, tanh, +, ·, ·;
+//              13 as in the literature, ·dh
+//   silu       x/(1 + e^−x): −, e, +, /; σ 4, σ·(1 + x·(1 − σ)) 4, ·dh
+//   tanh       tanh; dh/cosh²(x): cosh, square, division
 ActivationFlops flops_of(Activation activation) {
   constexpr std::array<ActivationFlops, 5> kFlops = {{{1, 1}, {5, 11}, {8, 14}, {4, 9}, {1, 3}}};
   return kFlops[static_cast<std::size_t>(activation)];
