@@ -28,8 +28,11 @@ struct Outcome {
   bool says(const std::string& text) const { return output.find(text) != std::string::npos; }
 };
 
-Outcome golden_check(const std::string& arguments) {
-  const std::string command = LONGSPAN_BINARY_DIR "/golden_check " + arguments + " 2>&1";
+// Folders may have spaces in their names.
+Outcome golden_check(const std::filesystem::path& directory, const std::string& options = "") {
+  const std::string command = "'" LONGSPAN_BINARY_DIR "/golden_check' " +
+                              (directory.empty() ? "" : "'" + directory.string() + "'") + " " +
+                              options + " 2>&1";
   Outcome run;
   FILE* const pipe = ::popen(command.c_str(), "r");
   if (pipe == nullptr) return run;
@@ -66,13 +69,13 @@ void bump(const std::filesystem::path& path, const std::string& tensor, T by) {
 }
 
 TEST(Golden, EveryCaseOfTheProjectPasses) {
-  const Outcome run = golden_check(kGolden.string());
+  const Outcome run = golden_check(kGolden);
   EXPECT_EQ(run.status, 0) << run.output;
   EXPECT_TRUE(run.says("\n53 passed, 0 failed\n")) << run.output;
 }
 
 TEST(Golden, OnlyChoosesCases) {
-  const Outcome run = golden_check(kGolden.string() + " --only '^full_c'");
+  const Outcome run = golden_check(kGolden, "--only '^full_c'");
   EXPECT_EQ(run.status, 0) << run.output;
   EXPECT_TRUE(run.says("full_causal_1") && run.says("full_cross_1")) << run.output;
   EXPECT_TRUE(run.says("\n2 passed, 0 failed\n")) << run.output;
@@ -82,7 +85,7 @@ TEST(Golden, AnotherOutputFails) {
   const TemporaryDirectory directory;
   copy_case("full_causal_1", directory.path());
   bump(directory / "full_causal_1.safetensors", "out64", 1e-3);
-  const Outcome run = golden_check(directory.path().string());
+  const Outcome run = golden_check(directory.path());
   EXPECT_EQ(run.status, 1) << run.output;
   EXPECT_TRUE(run.says("FAIL  (out64")) << run.output;
   EXPECT_TRUE(run.says("\n0 passed, 1 failed\n")) << run.output;
@@ -93,7 +96,7 @@ TEST(Golden, AnotherGradientFails) {
   copy_case("model_gpt2_1", directory.path());
   const std::string tensor = "grad.transformer.h.1.attn.c_attn.weight";
   bump(directory / "model_gpt2_1.safetensors", tensor, 1e-4F);
-  const Outcome run = golden_check(directory.path().string());
+  const Outcome run = golden_check(directory.path());
   EXPECT_EQ(run.status, 1) << run.output;
   EXPECT_TRUE(run.says("FAIL  (" + tensor)) << run.output;
 }
@@ -103,7 +106,7 @@ TEST(Golden, AnotherWeightFails) {
   copy_case("model_bert_classification_1", directory.path());
   bump(directory / "model_bert_classification_1.weights.safetensors",
        "bert.encoder.layer.0.attention.self.value.weight", 0.01F);
-  const Outcome run = golden_check(directory.path().string());
+  const Outcome run = golden_check(directory.path());
   EXPECT_EQ(run.status, 1) << run.output;
   EXPECT_TRUE(run.says("FAIL")) << run.output;
 }
@@ -112,7 +115,7 @@ TEST(Golden, NotANumberFails) {
   const TemporaryDirectory directory;
   copy_case("mha_layer_1", directory.path());
   bump(directory / "mha_layer_1.safetensors", "x", std::numeric_limits<float>::quiet_NaN());
-  const Outcome run = golden_check(directory.path().string());
+  const Outcome run = golden_check(directory.path());
   EXPECT_EQ(run.status, 1) << run.output;
   EXPECT_TRUE(run.says("nan of")) << run.output;
 }
@@ -123,7 +126,7 @@ TEST(Golden, AnUnknownMechanismIsSkippedWithItsName) {
   nlohmann::json sidecar = read_json(directory / "full_causal_1.json");
   sidecar["mechanism"] = "telepathic attention";
   write_json(directory / "full_causal_1.json", sidecar);
-  const Outcome run = golden_check(directory.path().string());
+  const Outcome run = golden_check(directory.path());
   EXPECT_EQ(run.status, 0) << run.output;
   EXPECT_TRUE(run.says("unsupported: mechanism 'telepathic attention' is not in this build"))
       << run.output;
@@ -135,7 +138,7 @@ TEST(Golden, ABrokenCaseFailsAndTheOthersStillRun) {
   copy_case("full_causal_1", directory.path());
   copy_case("full_padding_1", directory.path());
   testing::write_bytes(directory / "full_causal_1.safetensors", "short");
-  const Outcome run = golden_check(directory.path().string());
+  const Outcome run = golden_check(directory.path());
   EXPECT_EQ(run.status, 1) << run.output;
   EXPECT_TRUE(run.says("FAIL: [safetensors]")) << run.output;
   EXPECT_TRUE(run.says("\n1 passed, 1 failed\n")) << run.output;
@@ -143,9 +146,9 @@ TEST(Golden, ABrokenCaseFailsAndTheOthersStillRun) {
 
 TEST(Golden, NothingToCheckIsAnError) {
   const TemporaryDirectory directory;
-  EXPECT_EQ(golden_check(directory.path().string()).status, 2);
-  EXPECT_EQ(golden_check(kGolden.string() + " --only nonsense").status, 2);
-  EXPECT_EQ(golden_check(kGolden.string() + " --only '['").status, 2);
+  EXPECT_EQ(golden_check(directory.path()).status, 2);
+  EXPECT_EQ(golden_check(kGolden, "--only nonsense").status, 2);
+  EXPECT_EQ(golden_check(kGolden, "--only '['").status, 2);
   EXPECT_EQ(golden_check("").status, 2);
   EXPECT_EQ(golden_check("/nowhere/at/all").status, 2);
 }
