@@ -42,7 +42,7 @@ function(longspan_tests program shards)
     add_test(NAME ${name} COMMAND ${program})
     # Several tests with several threads each share the cores: threads that spin while they wait
     # for one take minutes where threads that sleep take milliseconds.
-    set_tests_properties(${name} PROPERTIES TIMEOUT 900 ENVIRONMENT
+    set_tests_properties(${name} PROPERTIES TIMEOUT 2400 ENVIRONMENT
       "OMP_WAIT_POLICY=passive;GTEST_TOTAL_SHARDS=${shards};GTEST_SHARD_INDEX=${shard}")
     if(test_QUICK)
       set_tests_properties(${name} PROPERTIES LABELS quick)
