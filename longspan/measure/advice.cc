@@ -132,7 +132,9 @@ std::optional<AdviceChange> advice_changes(const Calibration& calibration, const
 
 std::string_view given_up(std::string_view attention) {
   const std::string_view what = find_mechanism(attention).gives_up;
-  return what.empty() ? "nothing: it is exact" : what;
+  if (!what.empty()) return what;
+  return make_attention(attention)->abilities().exact ? "nothing: it is exact"
+                                                      : "no keys, though its weights are its own";
 }
 
 }  // namespace longspan
