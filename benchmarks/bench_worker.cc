@@ -99,7 +99,11 @@ struct AttentionJobOptions {
 class AttentionJob : public Job {
  public:
   explicit AttentionJob(const AttentionJobOptions& o)
-      : attention_(make_attention(o.mechanism)),
+      : attention_(o.mechanism, {.d_model = o.heads * o.d,
+                                 .heads = o.heads,
+                                 .kv_heads = o.heads,
+                                 .d_head = o.d,
+                                 .max_length = o.n}),
         backward_(o.backward),
         q_(o.heads, o.n, o.d, 1),
         k_(o.heads, o.n, o.d, 2),
@@ -110,16 +114,9 @@ class AttentionJob : public Job {
            .v = v_.view(),
            .mask = {.causal = o.causal},
            .dropout = {}};
-    attention_->declare({.parameters = parameters_,
-                         .d_model = o.heads * o.d,
-                         .heads = o.heads,
-                         .kv_heads = o.heads,
-                         .d_head = o.d,
-                         .max_length = o.n});
-    parameters_.allocate();
-    parameters_.initialize(1);
-    if (attention_->needs().shared_qk) in_.k = in_.q;
-    if (attention_->needs().input) in_.x = {k_.view().data, o.n, o.heads * o.d};
+    attention_.allocate();
+    if (attention_->abilities().shared_qk) in_.k = in_.q;
+    if (attention_.streams().calls(Source::kInput)) in_.x = {k_.view().data, o.n, o.heads * o.d};
     const AttentionCost cost = attention_->cost(shape_of(in_));
     std::size_t scratch = cost.forward_scratch;
     if (backward_) {
@@ -127,7 +124,7 @@ class AttentionJob : public Job {
                     Tensor(o.heads, o.n, o.d), Tensor(o.heads, o.n, o.d)};
       saved_.resize(cost.saved);
       signals_.resize(cost.signals);
-      if (attention_->needs().input) dx_.resize(o.n * o.heads * o.d);
+      if (attention_.streams().calls(Source::kInput)) dx_.resize(o.n * o.heads * o.d);
       scratch = std::max(scratch, cost.backward_scratch);
     }
     work_ = backward_ ? cost.forward + cost.backward + cost.update : cost.forward;
@@ -135,12 +132,12 @@ class AttentionJob : public Job {
   }
 
   void run() override {
-    attention_->forward(in_, y_.view(), saved_, arena_);
+    attention_->forward({in_, y_.view(), saved_, arena_});
     if (!backward_) return;
     auto& [dy, dq, dk, dv] = gradients_;
     AttentionGradients to{.q = dq.view(), .k = dk.view(), .v = dv.view()};
     if (!dx_.empty()) to.x = Matrix(dx_.data(), in_.x.rows, in_.x.cols);
-    attention_->backward(in_, y_.view(), dy.view(), saved_, to, signals_, arena_);
+    attention_->backward({in_, y_.view(), dy.view(), saved_, to, signals_, arena_});
     attention_->accumulate(in_, saved_, signals_);
   }
 
@@ -162,8 +159,7 @@ class AttentionJob : public Job {
     Tensor dv{0, 0, 0};
   };
 
-  Parameters parameters_;
-  std::unique_ptr<Attention> attention_;
+  LoneAttention attention_;
   bool backward_;
   Tensor q_, k_, v_, y_;
   Gradients gradients_;

@@ -32,10 +32,10 @@ AttentionCost MeanAttention::cost(const AttentionShape& s) const {
   return cost;
 }
 
-void MeanAttention::run_forward(const AttentionInputs& in, Heads y, std::span<float> /*saved*/,
-                                Arena& arena) const {
+void MeanAttention::run_forward(const ForwardCall& call) const {
+  const AttentionInputs& in = call.in;
   const AttentionShape s = shape_of(in);
-  const auto sums = arena.take(s.batch * s.heads * s.e);
+  const auto sums = call.arena.take(s.batch * s.heads * s.e);
   parallel_for(s.batch * s.heads, [&](std::size_t plane, std::size_t) {
     const std::size_t b = plane / s.heads;
     const std::size_t h = plane % s.heads;
@@ -49,18 +49,18 @@ void MeanAttention::run_forward(const AttentionInputs& in, Heads y, std::span<fl
         for (std::size_t c = 0; c < s.e; ++c) sum[c] += v[c];
       }
       const float share = end == 0 ? 0.0F : 1.0F / static_cast<float>(end);
-      const auto to = y.head(b, h).row(i);
+      const auto to = call.y.head(b, h).row(i);
       for (std::size_t c = 0; c < s.e; ++c) to[c] = share * sum[c];
     }
   });
   report(forward_work(s));
 }
 
-void MeanAttention::run_backward(const AttentionInputs& in, ConstHeads /*y*/, ConstHeads dy,
-                                 std::span<const float> /*saved*/, const AttentionGradients& grad,
-                                 std::span<float> /*signals*/, Arena& arena) const {
+void MeanAttention::run_backward(const BackwardCall& call) const {
+  const AttentionInputs& in = call.in;
+  const AttentionGradients& grad = call.grad;
   const AttentionShape s = shape_of(in);
-  const auto sums = arena.take(s.batch * s.heads * s.e);
+  const auto sums = call.arena.take(s.batch * s.heads * s.e);
   parallel_for(s.batch * s.heads, [&](std::size_t plane, std::size_t) {
     const std::size_t b = plane / s.heads;
     const std::size_t h = plane % s.heads;
@@ -70,7 +70,7 @@ void MeanAttention::run_backward(const AttentionInputs& in, ConstHeads /*y*/, Co
     for (std::size_t j = s.n; j-- > 0;) {
       for (; i > 0 && visible_end(in.mask, b, i - 1, s.m, s.n) > j; --i) {
         const auto end = static_cast<float>(visible_end(in.mask, b, i - 1, s.m, s.n));
-        const auto from = dy.head(b, h).row(i - 1);
+        const auto from = call.dy.head(b, h).row(i - 1);
         for (std::size_t c = 0; c < s.e; ++c) sum[c] += from[c] / end;
       }
       std::ranges::copy(sum, grad.v.head(b, h).row(j).begin());

@@ -22,19 +22,17 @@ struct MeanConfig {
 class MeanAttention final : public Attention {
  public:
   static constexpr std::string_view kName = "mean";
-  explicit MeanAttention(const MeanConfig& /*config*/ = {}) {}
-  std::string_view name() const override { return kName; }
-  Abilities abilities() const override {
+  explicit MeanAttention(const MeanConfig& config = {}) : Attention(can(config)) {}
+  // From its options alone; what they must not be is refused here.
+  static Abilities can(const MeanConfig& /*config*/) {
     return {.causal = true, .cross = true, .key_lengths = true};
   }
+  std::string_view name() const override { return kName; }
   AttentionCost cost(const AttentionShape& shape) const override;
 
  private:
-  void run_forward(const AttentionInputs& in, Heads y, std::span<float> saved,
-                   Arena& arena) const override;
-  void run_backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
-                    std::span<const float> saved, const AttentionGradients& grad,
-                    std::span<float> signals, Arena& arena) const override;
+  void run_forward(const ForwardCall& call) const override;
+  void run_backward(const BackwardCall& call) const override;
 };
 
 }  // namespace longspan

@@ -8,7 +8,9 @@
 namespace longspan {
 namespace {
 
-const testing::AttentionMaker kMean("mean", [] { return std::make_unique<MeanAttention>(); });
+const testing::AttentionMaker kMean("mean", [](const AttentionSite& /*site*/) {
+  return std::make_unique<MeanAttention>();
+});
 
 // The common checks: meter = cost, arena = plan, bits for any number of threads, causality,
 // padding, batch. A mechanism in the registry passes them without being asked.

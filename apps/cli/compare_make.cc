@@ -55,7 +55,7 @@ CompareMechanism mechanism(const std::string& spec, const PlanRequest& request,
   const std::string name = spec.substr(0, spec.find(':'));
   const auto all = mechanisms();
   const auto entry = std::ranges::find(all, name, &Mechanism::name);
-  const Abilities a = make_attention(spec)->abilities();
+  const Abilities a = abilities_of(spec);
   CompareMechanism m;
   m.name = m.spec = spec;
   m.kind = name_of(entry->kind);
@@ -107,7 +107,7 @@ std::vector<std::string> attention_list(const std::string& text) {
       specs.push_back(part);
     }
   }
-  for (const std::string& spec : specs) make_attention(spec);  // says what is wrong
+  for (const std::string& spec : specs) abilities_of(spec);  // says what is wrong
   return specs;
 }
 

@@ -101,7 +101,7 @@ Workload from_file(const std::filesystem::path& path) {
       if (find_mechanism(mechanism).kind == MechanismClass::kExact) {
         w.model.attention = kExactAttention;
       }
-      if (w.model.dropout == 0.0F || make_attention(mechanism)->abilities().dropout) continue;
+      if (w.model.dropout == 0.0F || abilities_of(mechanism).dropout) continue;
       w.note = fmt::format("counted without the config's dropout: {} cannot drop attention weights",
                            find_mechanism(mechanism).name);
       w.model.dropout = 0.0F;

@@ -26,7 +26,7 @@ struct EvalOptions {
 
 void check_memory(Model& model) {
   for (std::size_t i = 0; i < model.config().layers; ++i) {
-    require(model.mechanism(i).needs().history,
+    require(model.remembers(i),
             "[eval] --memory with {}, which remembers nothing; need transformer-xl",
             model.mechanism(i).name());
   }

@@ -15,14 +15,10 @@ namespace {
 
 // Weights that a mechanism itself adds to a layer of 8 heads of 64 and sequences of up to 4096.
 std::size_t own_parameters(const Mechanism& mechanism) {
-  Parameters parameters;
-  mechanism.make("")->declare({.parameters = parameters,
-                               .d_model = 512,
-                               .heads = 8,
-                               .kv_heads = 8,
-                               .d_head = 64,
-                               .max_length = 4096});
-  return parameters.count();
+  const LoneAttention alone(
+      mechanism.name,
+      {.d_model = 512, .heads = 8, .kv_heads = 8, .d_head = 64, .max_length = 4096});
+  return alone.parameters().count();
 }
 
 nlohmann::json as_json() {
@@ -31,7 +27,7 @@ nlohmann::json as_json() {
                          {"tasks", nlohmann::json::array()},
                          {"rules", nlohmann::json::array()}};
   for (const Mechanism& m : mechanisms()) {
-    const Abilities a = m.make("")->abilities();
+    const Abilities a = m.abilities("");
     json["attention"].push_back({{"name", m.name},
                                  {"class", name_of(m.kind)},
                                  {"complexity", m.complexity},
@@ -57,7 +53,7 @@ void print_tables() {
   fmt::print("{:<20} {:<18} {:<13} {:<6} {:<7} {:<6} {:<7} {:>10}\n", "attention", "class",
              "complexity", "exact", "causal", "cross", "decode", "parameters");
   for (const Mechanism& m : mechanisms()) {
-    const Abilities a = m.make("")->abilities();
+    const Abilities a = m.abilities("");
     const std::size_t own = own_parameters(m);
     fmt::print("{:<20} {:<18} {:<13} {:<6} {:<7} {:<6} {:<7} {:>10}\n", m.name, name_of(m.kind),
                m.complexity, mark(a.exact), mark(a.causal), mark(a.cross), mark(a.decode),

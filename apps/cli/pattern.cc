@@ -34,21 +34,10 @@ constexpr std::size_t kWidestTerminal = 256;
 
 // The weights that a mechanism gives to the values, read off from values that are 0 and 1: as many
 // keys at a time as a value is wide. Rows that do not read the values stay empty.
-std::vector<bool> probe(Attention& attention, const Options& o, const AttentionShape& shape) {
+std::vector<bool> probe(const LoneAttention& attention, const Options& o,
+                        const AttentionShape& shape) {
   const std::size_t width = o.heads * kHeadWidth;
-  Parameters parameters;
-  Parameter& projections =
-      parameters.declare("qkv.weight", 3 * width, width, Initializer::normal(0.1F));
-  attention.declare({.parameters = parameters,
-                     .d_model = width,
-                     .heads = o.heads,
-                     .kv_heads = o.heads,
-                     .d_head = kHeadWidth,
-                     .max_length = o.length,
-                     .projections = &projections});
-  parameters.allocate();
-  parameters.initialize(1);
-  attention.check(shape);
+  attention->check(shape);
   std::vector<float> q(o.length * width), k(q), v(q), x(q), y(q);
   for (std::size_t i = 0; i < q.size(); ++i) {
     q[i] = random_normal(2, i);
@@ -58,21 +47,20 @@ std::vector<bool> probe(Attention& attention, const Options& o, const AttentionS
   const auto heads = [&](std::vector<float>& data) {
     return Heads::from_columns(Matrix(data.data(), o.length, width), 1, o.heads);
   };
-  const Needs needs = attention.needs();
   AttentionInputs in;
   in.q = heads(q);
-  in.k = needs.shared_qk ? in.q : heads(k);
+  in.k = attention->abilities().shared_qk ? in.q : heads(k);
   in.v = heads(v);
   in.mask.causal = o.causal;
-  if (needs.input) in.x = ConstMatrix(x.data(), o.length, width);
-  Arena arena(attention.cost(shape).forward_scratch);
+  if (attention.streams().calls(Source::kInput)) in.x = ConstMatrix(x.data(), o.length, width);
+  Arena arena(attention->cost(shape).forward_scratch);
   std::vector<bool> seen(o.length * o.length, false);
   for (std::size_t first = 0; first < o.length; first += kHeadWidth) {
     const std::size_t count = std::min(kHeadWidth, o.length - first);
     std::ranges::fill(v, 0.0F);
     const Matrix values = heads(v).head(0, o.head);
     for (std::size_t j = 0; j < count; ++j) values.row(first + j)[j] = 1.0F;
-    attention.forward(in, heads(y), {}, arena);
+    attention->forward({in, heads(y), {}, arena});
     for (std::size_t i = 0; i < o.length; ++i) {
       const auto row = heads(y).head(0, o.head).row(i);
       for (std::size_t j = 0; j < count; ++j) seen[i * o.length + first + j] = row[j] != 0.0F;
@@ -82,15 +70,20 @@ std::vector<bool> probe(Attention& attention, const Options& o, const AttentionS
 }
 
 Picture draw(const Options& o) {
-  const std::unique_ptr<Attention> attention = make_attention(o.attention);
+  LoneAttention attention(o.attention, {.d_model = o.heads * kHeadWidth,
+                                        .heads = o.heads,
+                                        .kv_heads = o.heads,
+                                        .d_head = kHeadWidth,
+                                        .max_length = o.length});
+  attention.allocate();
   AttentionShape shape;
   shape.heads = shape.kv_heads = o.heads;
   shape.m = shape.n = o.length;
   shape.d = shape.e = kHeadWidth;
   shape.causal = o.causal;
   Picture picture(o.length);
-  const auto* fixed = dynamic_cast<const FixedPattern*>(attention.get());
-  const std::vector<bool> seen = probe(*attention, o, shape);
+  const auto* fixed = dynamic_cast<const FixedPattern*>(&*attention);
+  const std::vector<bool> seen = probe(attention, o, shape);
   const std::string_view other = reason_of(find_mechanism(o.attention).kind);
   for (std::size_t i = 0; i < o.length; ++i) {
     for (std::size_t j = 0; j < o.length; ++j) {

@@ -48,6 +48,8 @@ void check_abilities(std::string_view who, const Abilities& a, const AttentionSh
   require(a.dropout || !s.dropout, "[{}] cannot drop attention weights", who);
   require(a.grouped_heads || s.heads == s.kv_heads,
           "[{}] {} heads over {} key heads; it needs as many key heads", who, s.heads, s.kv_heads);
+  require(a.value_heads || s.value_heads == 0, "[{}] {} heads of values for {} of keys", who,
+          s.value_heads, s.kv_heads);
 }
 
 template <class A, class B>
@@ -59,9 +61,10 @@ void check_same(std::string_view who, std::string_view what, const A& a, std::st
 }
 
 void check_output(std::string_view who, const ConstHeads& y, const AttentionShape& s) {
-  require(y.batch == s.batch && y.heads == s.heads && y.n == s.m && y.d == s.e,
+  const std::size_t heads = std::max(s.heads, s.value_heads);
+  require(y.batch == s.batch && y.heads == heads && y.n == s.m && y.d == s.e,
           "[{}] the output is [{}, {}, {}, {}]; need [{}, {}, {}, {}]", who, y.batch, y.heads, y.n,
-          y.d, s.batch, s.heads, s.m, s.e);
+          y.d, s.batch, heads, s.m, s.e);
 }
 
 void check_inputs(std::string_view who, const Abilities& able, const AttentionInputs& in) {
@@ -72,8 +75,6 @@ void check_inputs(std::string_view who, const Abilities& able, const AttentionIn
           in.k.batch, in.v.batch);
   require(in.k.d == s.d, "[{}] keys are {} wide; queries are {}", who, in.k.d, s.d);
   require(in.v.n == s.n, "[{}] {} values for {} keys", who, in.v.n, s.n);
-  require(in.v.heads == s.kv_heads, "[{}] {} heads of values for {} of keys", who, in.v.heads,
-          s.kv_heads);
   require(in.dropout.rate >= 0.0F && in.dropout.rate < 1.0F,
           "[{}] dropout rate is {}; need 0 ≤ rate < 1", who, in.dropout.rate);
   check_abilities(who, able, s);
@@ -87,6 +88,7 @@ AttentionShape shape_of(const AttentionInputs& in) {
   s.batch = in.q.batch;
   s.heads = in.q.heads;
   s.kv_heads = in.k.heads;
+  s.value_heads = in.v.heads == in.k.heads ? 0 : in.v.heads;
   s.m = in.q.n;
   s.n = in.k.n;
   s.d = in.q.d;
@@ -130,6 +132,7 @@ void Attention::check(const AttentionShape& shape) const {
   check_sizes(name(), shape);
   check_abilities(name(), abilities(), shape);
   check_more(shape);
+  check_memory(shape);
 }
 
 void Attention::heard(Op op, const AttentionShape& s, const Work& work) const {
@@ -150,42 +153,44 @@ void Attention::hand_over(Op op, const AttentionShape& s, Work AttentionCost::*w
   heard(op, s, sizes.*work);
 }
 
-void Attention::forward(const AttentionInputs& in, Heads y, std::span<float> saved,
-                        Arena& arena) const {
+void Attention::forward(const ForwardCall& call) const {
+  const AttentionInputs& in = call.in;
   check_inputs(name(), abilities(), in);
   const AttentionShape s = shape_of(in);
-  check_output(name(), y, s);
-  require(saved.empty() || saved.size() == cost(s).saved, "[{}] saves {} floats; {} are given",
-          name(), cost(s).saved, saved.size());
+  check_more(s);
+  check_output(name(), call.y, s);
+  require(call.saved.empty() || call.saved.size() == cost(s).saved,
+          "[{}] saves {} floats; {} are given", name(), cost(s).saved, call.saved.size());
   require(in.notes.empty() || (s.causal && in.notes.size() >= note_floats(s)),
           "[{}] notes of {} floats; need {} and a causal mask", name(), in.notes.size(),
           note_floats(s));
-  const Arena::Frame frame(arena);
-  if (Dry::on()) return hand_over(Op::kAttention, s, &AttentionCost::forward, arena);
-  run_forward(in, y, saved, arena);
+  const Arena::Frame frame(call.arena);
+  if (Dry::on()) return hand_over(Op::kAttention, s, &AttentionCost::forward, call.arena);
+  run_forward(call);
 }
 
-void Attention::backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
-                         std::span<const float> saved, const AttentionGradients& grad,
-                         std::span<float> signals, Arena& arena) const {
+void Attention::backward(const BackwardCall& call) const {
+  const AttentionInputs& in = call.in;
+  const AttentionGradients& grad = call.grad;
   check_inputs(name(), abilities(), in);
   const AttentionShape s = shape_of(in);
-  check_output(name(), y, s);
-  check_same(name(), "dy", dy, "y", y);
+  check_more(s);
+  check_output(name(), call.y, s);
+  check_same(name(), "dy", call.dy, "y", call.y);
   check_same(name(), "dq", grad.q, "q", in.q);
-  if (!needs().shared_qk) check_same(name(), "dk", grad.k, "k", in.k);
+  if (!abilities().shared_qk) check_same(name(), "dk", grad.k, "k", in.k);
   check_same(name(), "dv", grad.v, "v", in.v);
   require(!grad.bias || in.mask.bias, "[{}] a gradient of the bias is asked for; there is no bias",
           name());
   require(in.notes.empty(), "[{}] notes on earlier tokens; backward needs all of them", name());
   const AttentionCost sizes = cost(s);
-  require(saved.size() == sizes.saved, "[{}] saves {} floats; {} are given", name(), sizes.saved,
-          saved.size());
-  require(signals.size() == sizes.signals, "[{}] leaves {} floats of signals; {} are given", name(),
-          sizes.signals, signals.size());
-  const Arena::Frame frame(arena);
-  if (Dry::on()) return hand_over(Op::kAttentionBackward, s, &AttentionCost::backward, arena);
-  run_backward(in, y, dy, saved, grad, signals, arena);
+  require(call.saved.size() == sizes.saved, "[{}] saves {} floats; {} are given", name(),
+          sizes.saved, call.saved.size());
+  require(call.signals.size() == sizes.signals, "[{}] leaves {} floats of signals; {} are given",
+          name(), sizes.signals, call.signals.size());
+  const Arena::Frame frame(call.arena);
+  if (Dry::on()) return hand_over(Op::kAttentionBackward, s, &AttentionCost::backward, call.arena);
+  run_backward(call);
 }
 
 void Attention::accumulate(const AttentionInputs& in, std::span<const float> saved,
@@ -201,6 +206,7 @@ void Attention::decode(const AttentionInputs& in, Heads y, std::span<float> stat
                        Arena& arena) const {
   check_inputs(name(), abilities(), in);
   const AttentionShape s = shape_of(in);
+  check_more(s);
   check_output(name(), y, s);
   require(!state.empty() && state.size() == state_floats(s),
           "[{}] decodes with a state of {} floats; {} are given", name(), state_floats(s),

@@ -1,10 +1,10 @@
 // Attention: y = mechanism(q, k, v) on whole [batch, heads, n, d] views.
 //
 // A mechanism declares its abilities; what it cannot do is refused with a reason, never computed
-// wrongly. It is const and holds no memory: what backward needs is kept in `saved`, temporaries
-// come from the arena, and cost() says beforehand how much of everything there will be. Its own
-// parameters, if any, are declared with those of the layer it serves, and learn as a layer's do:
-// backward leaves signals, accumulate turns them into gradients.
+// wrongly. It is made for a site and has its parameters from then on, declared with those of the
+// layer it serves; they learn as a layer's do: backward leaves signals, accumulate turns them into
+// gradients. It is const and holds no memory: what backward needs is kept in `saved`, temporaries
+// come from the arena, and cost() says beforehand how much of everything there will be.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,8 @@
 #include <string_view>
 
 #include "longspan/attention/mask.h"
+#include "longspan/attention/projections.h"
+#include "longspan/attention/streams.h"
 #include "longspan/base/arena.h"
 #include "longspan/base/call.h"
 #include "longspan/base/parameter.h"
@@ -24,12 +26,13 @@ namespace longspan {
 
 struct AttentionShape {
   std::size_t batch = 1;
-  std::size_t heads = 1;     // of the queries
-  std::size_t kv_heads = 1;  // divides heads; query head h reads key head h / (heads / kv_heads)
-  std::size_t m = 0;         // queries
-  std::size_t n = 0;         // keys
-  std::size_t d = 0;         // width of a query and key
-  std::size_t e = 0;         // width of a value
+  std::size_t heads = 1;        // of the queries
+  std::size_t kv_heads = 1;     // divides heads; query head h reads key head h / (heads / kv_heads)
+  std::size_t value_heads = 0;  // where there are more of them than of the keys; 0: as many
+  std::size_t m = 0;            // queries
+  std::size_t n = 0;            // keys
+  std::size_t d = 0;            // width of a query and key
+  std::size_t e = 0;            // width of a value
   bool causal = false;
   std::span<const std::int32_t> key_lengths;  // empty = all n
   bool bias = false;                          // an additive bias is present
@@ -54,8 +57,11 @@ struct AttentionInputs {
   ConstHeads q;
   ConstHeads k;
   ConstHeads v;
-  ConstMatrix x;        // the layer's input [batch·n, d_model], where needs().input
-  ConstMatrix history;  // inputs of earlier tokens [batch·history_length, d_model], needs().history
+  std::span<const ConstHeads> more = {};  // given streams behind q, k and v
+  // For streams on call: the layer's input [batch·n, d_model]; inputs of earlier tokens
+  // [batch·history_length, d_model].
+  ConstMatrix x;
+  ConstMatrix history;
   Mask mask;
   Dropout dropout;         // of the attention weights; plane = b·heads + h, element (i, j)
   std::span<float> notes;  // decoding: note_floats() of a shape whose n is the cache's capacity
@@ -66,7 +72,29 @@ struct AttentionGradients {
   Heads k;
   Heads v;
   TableView<float> bias = {};  // same strides as the bias; shared planes receive the sum
-  Matrix x = {};               // where needs().input: set to what reaches x past q, k and v
+  Matrix x = {};               // set to what reaches x through streams on call
+  std::span<const Heads> more = {};
+};
+
+// y = mechanism(in). `saved` holds cost().saved floats, or is empty when no backward follows; the
+// scratch is the same either way.
+struct ForwardCall {
+  const AttentionInputs& in;
+  Heads y;
+  std::span<float> saved;
+  Arena& arena;
+};
+
+// Sets grad.q, grad.k and grad.v to ∂L/∂q, ∂L/∂k and ∂L/∂v given dy = ∂L/∂y; adds to grad.bias.
+// Fills the cost().signals floats that accumulate needs; q, k and v are the same, x is not given.
+struct BackwardCall {
+  const AttentionInputs& in;
+  ConstHeads y;
+  ConstHeads dy;
+  std::span<const float> saved;
+  const AttentionGradients& grad;
+  std::span<float> signals;
+  Arena& arena;
 };
 
 struct Abilities {
@@ -79,6 +107,8 @@ struct Abilities {
   bool dropout = false;
   bool grouped_heads = false;
   bool decode = false;
+  bool shared_qk = false;    // keys are the queries: in.k is in.q, and grad.q receives both parts
+  bool value_heads = false;  // more heads of values than of keys
   std::string_view not_causal = {};  // why it is not, for the refusal
 
   // Exact attention can do everything.
@@ -95,52 +125,25 @@ struct Abilities {
   }
 };
 
-// What a mechanism needs of its layer beside q, k and v.
-struct Needs {
-  bool shared_qk = false;  // keys are the queries: in.k is in.q, and grad.q receives both parts
-  bool input = false;
-  bool history = false;
-};
-
 // Where a mechanism is used.
-struct AttentionSite {
+struct AttentionSite : AttentionLayout {
   Parameters& parameters;
-  std::string name = "attention";  // of the layer: "encoder.0.attention"
-  std::string stack = "stack";     // what layers that share a table have in common: "encoder"
-  std::size_t layer = 0;
-  std::size_t d_model = 0;
-  std::size_t heads = 1;
-  std::size_t kv_heads = 1;
-  std::size_t d_head = 0;
-  std::size_t max_length = 0;
-  float deviation = 0.02F;
-  // The layer's own projections q|k|v, stacked [width, d_model], and their bias; null if there are
-  // none.
-  Parameter* projections = nullptr;
-  Parameter* projections_bias = nullptr;
+  const Projections& projections;  // for streams on call
 };
 
 class Attention {
  public:
   virtual ~Attention() = default;
   virtual std::string_view name() const = 0;
-  virtual Abilities abilities() const = 0;
-  virtual Needs needs() const { return {}; }
-  // Its own parameters and constants. Called once, before anything else.
-  virtual void declare(const AttentionSite& /*site*/) {}
+  const Abilities& abilities() const { return abilities_; }
   // Before step `step` of training: draws random features again when it is time.
   virtual void begin_step(std::uint64_t /*step*/) {}
+  // After a step of training: takes what its passes gathered into buffers of its own (centroids).
+  virtual void end_step() {}
   virtual AttentionCost cost(const AttentionShape& shape) const = 0;
 
-  // y = mechanism(q, k, v). `saved` holds cost().saved floats, or is empty when no backward
-  // follows; the scratch is the same either way.
-  void forward(const AttentionInputs& in, Heads y, std::span<float> saved, Arena& arena) const;
-
-  // Sets grad.q, grad.k and grad.v to ∂L/∂q, ∂L/∂k and ∂L/∂v given dy = ∂L/∂y; adds to grad.bias.
-  // Fills the cost().signals floats that accumulate needs; q, k and v are the same, x is not given.
-  void backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
-                std::span<const float> saved, const AttentionGradients& grad,
-                std::span<float> signals, Arena& arena) const;
+  void forward(const ForwardCall& call) const;
+  void backward(const BackwardCall& call) const;
 
   // Adds to the gradients of its own parameters.
   void accumulate(const AttentionInputs& in, std::span<const float> saved,
@@ -161,21 +164,24 @@ class Attention {
   // Throws Error where the mechanism cannot do what the shape, mask or memory asks.
   void check(const AttentionShape& shape) const;
 
+ protected:
+  explicit Attention(const Abilities& abilities) : abilities_(abilities) {}
+
  private:
   // Dry: a mechanism is one call, and its promise is its cost.
   void heard(Op op, const AttentionShape& shape, const Work& work) const;
   void hand_over(Op op, const AttentionShape& shape, Work AttentionCost::*work, Arena& arena) const;
-  // What else the mechanism refuses, its memory for instance.
+  // What else the mechanism refuses; and before a model runs, what the machine cannot hold.
   virtual void check_more(const AttentionShape& /*shape*/) const {}
-  virtual void run_forward(const AttentionInputs& in, Heads y, std::span<float> saved,
-                           Arena& arena) const = 0;
-  virtual void run_backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
-                            std::span<const float> saved, const AttentionGradients& grad,
-                            std::span<float> signals, Arena& arena) const = 0;
+  virtual void check_memory(const AttentionShape& /*shape*/) const {}
+  virtual void run_forward(const ForwardCall& call) const = 0;
+  virtual void run_backward(const BackwardCall& call) const = 0;
   virtual void run_accumulate(const AttentionInputs& /*in*/, std::span<const float> /*saved*/,
                               std::span<const float> /*signals*/) const {}
   virtual void run_decode(const AttentionInputs& in, Heads y, std::span<float> state,
                           Arena& arena) const;
+
+  Abilities abilities_;
 };
 
 AttentionShape shape_of(const AttentionInputs& in);

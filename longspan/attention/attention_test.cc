@@ -12,6 +12,8 @@
 namespace longspan {
 namespace {
 
+const AttentionLayout kLayout{.d_model = 4, .d_head = 4, .max_length = 64};
+
 class EveryMechanism : public ::testing::TestWithParam<Mechanism> {};
 
 TEST_P(EveryMechanism, PassesTheCommonChecks) { testing::check_attention(GetParam().name); }
@@ -19,14 +21,14 @@ TEST_P(EveryMechanism, PassesTheCommonChecks) { testing::check_attention(GetPara
 TEST_P(EveryMechanism, IsDescribed) {
   EXPECT_FALSE(name_of(GetParam().kind).empty());
   // Whoever is not exact says what it gives up; the others add to exact attention, if anything.
-  const bool exact = GetParam().make("")->abilities().exact;
+  const bool exact = GetParam().abilities("").exact;
   EXPECT_TRUE(!exact || GetParam().gives_up.empty());
   for (const std::string_view options : GetParam().settings) {
-    EXPECT_NO_THROW(GetParam().make(options)) << options;
+    EXPECT_NO_THROW(GetParam().abilities(options)) << options;
   }
   EXPECT_FALSE(GetParam().complexity.empty());
   EXPECT_FALSE(GetParam().summary.empty());
-  EXPECT_EQ(make_attention(GetParam().name)->name(), GetParam().name);
+  EXPECT_EQ(LoneAttention(GetParam().name, kLayout)->name(), GetParam().name);
 }
 
 INSTANTIATE_TEST_SUITE_P(Registry, EveryMechanism,
@@ -47,14 +49,14 @@ std::string error_of(Body body) {
 }
 
 TEST(Registry, RefusesAbsurdOptions) {
-  EXPECT_EQ(error_of([] { make_attention("bigbird:seed=99999999999999,block=99999999999999"); }),
+  EXPECT_EQ(error_of([] { abilities_of("bigbird:seed=99999999999999,block=99999999999999"); }),
             "[bigbird] block is 99999999999999; need at most 16777216");
 }
 
 TEST(Registry, SuggestsTheNearestName) {
-  EXPECT_EQ(error_of([] { make_attention("flsh"); }).substr(0, 64),
+  EXPECT_EQ(error_of([] { abilities_of("flsh"); }).substr(0, 64),
             "[attention] unknown mechanism 'flsh'; did you mean 'flash'? Know");
-  EXPECT_EQ(error_of([] { make_attention("flash:blok=3"); }),
+  EXPECT_EQ(error_of([] { abilities_of("flash:blok=3"); }),
             "[flash] unknown option 'blok'; it has none");
 }
 
@@ -82,16 +84,13 @@ TEST(VisiblePairs, AgreesWithCounting) {
 // A mechanism that can do nothing, to hear it refuse.
 class Unable final : public Attention {
  public:
+  Unable() : Attention({}) {}
   std::string_view name() const override { return "unable"; }
-  Abilities abilities() const override { return {}; }
   AttentionCost cost(const AttentionShape& /*shape*/) const override { return {}; }
 
  private:
-  void run_forward(const AttentionInputs& /*in*/, Heads /*y*/, std::span<float> /*saved*/,
-                   Arena& /*arena*/) const override {}
-  void run_backward(const AttentionInputs& /*in*/, ConstHeads /*y*/, ConstHeads /*dy*/,
-                    std::span<const float> /*saved*/, const AttentionGradients& /*grad*/,
-                    std::span<float> /*signals*/, Arena& /*arena*/) const override {}
+  void run_forward(const ForwardCall& /*call*/) const override {}
+  void run_backward(const BackwardCall& /*call*/) const override {}
 };
 
 TEST(Attention, RefusesWhatItCannotDo) {
@@ -116,7 +115,7 @@ TEST(Attention, RefusesWhatItCannotDo) {
 }
 
 TEST(Attention, NamesWhatDoesNotFit) {
-  const auto flash = make_attention("flash");
+  const LoneAttention flash("flash", kLayout);
   auto run = [&](auto change) {
     testing::AttentionProblem p(
         {.batch = 2, .heads = 2, .kv_heads = 2, .m = 3, .n = 4, .d = 5, .e = 6});
@@ -125,7 +124,7 @@ TEST(Attention, NamesWhatDoesNotFit) {
     Heads out(y.data(), 2, 2, 3, 6);
     change(in, out);
     Arena arena(flash->cost(p.shape()).forward_scratch);
-    return error_of([&] { flash->forward(in, out, {}, arena); });
+    return error_of([&] { flash->forward({in, out, {}, arena}); });
   };
   const std::vector<std::int32_t> long_lengths = {4, 5};
   const std::vector<std::int32_t> one_length = {4};

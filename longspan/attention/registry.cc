@@ -1,5 +1,6 @@
 #include "longspan/attention/registry.h"
 
+#include <algorithm>
 #include <array>
 #include <vector>
 
@@ -29,7 +30,7 @@ namespace {
 constexpr std::size_t kMostOption = std::size_t{1} << 24U;
 
 template <class Kind, class Config>
-std::unique_ptr<Attention> make(std::string_view options) {
+Config parse(std::string_view options) {
   Config config;
   parse_options(Kind::kName, options, config);
   config.visit([](std::string_view name, const auto& field) {
@@ -38,7 +39,46 @@ std::unique_ptr<Attention> make(std::string_view options) {
               name, field, kMostOption);
     }
   });
-  return std::make_unique<Kind>(config);
+  return config;
+}
+
+template <class Kind, class Config>
+Abilities can(std::string_view options) {
+  return Kind::can(parse<Kind, Config>(options));
+}
+
+template <class Kind, class Config>
+Streams streams(std::string_view options, const AttentionLayout& layout) {
+  const Config config = parse<Kind, Config>(options);
+  if constexpr (requires { Kind::streams(config, layout); }) return Kind::streams(config, layout);
+  return Streams::qkv(layout);
+}
+
+template <class Kind, class Config>
+std::unique_ptr<Attention> make(std::string_view options, const AttentionSite& site) {
+  const Config config = parse<Kind, Config>(options);
+  if constexpr (requires { Kind(config, site); }) {
+    return std::make_unique<Kind>(config, site);
+  } else {
+    return std::make_unique<Kind>(config);
+  }
+}
+
+// The line of a mechanism: what its class knows of itself.
+template <class Kind, class Config>
+constexpr Mechanism entry(MechanismClass kind, std::string_view complexity, std::string_view memory,
+                          std::string_view summary, std::string_view gives_up,
+                          std::array<std::string_view, 4> settings = {}) {
+  return {Kind::kName,
+          kind,
+          complexity,
+          memory,
+          summary,
+          gives_up,
+          &can<Kind, Config>,
+          &streams<Kind, Config>,
+          &make<Kind, Config>,
+          settings};
 }
 
 constexpr std::string_view kOutside =
@@ -50,103 +90,59 @@ constexpr std::string_view kSharpness =
     "sharp attention to few keys: weights are products of features";
 
 constexpr std::array kMechanisms = {
-    Mechanism{FullAttention::kName, MechanismClass::kExact, "O(n²)", "O(n²)",
-              "softmax(q·kᵀ/√d)·v with the matrix in memory", "", &make<FullAttention, FullConfig>},
-    Mechanism{FlashAttention::kName, MechanismClass::kExact, "O(n²)", "O(n)",
-              "the same by tiles, O(n) memory, recomputed in backward", "",
-              &make<FlashAttention, FlashConfig>},
-    Mechanism{LinformerAttention::kName,
-              MechanismClass::kLowRank,
-              "O(n·k)",
-              "O(n + k)",
-              "exact over keys and values projected to k slots",
-              kSingleTokens,
-              &make<LinformerAttention, LinformerConfig>,
-              {"k=64", "k=128", "k=512"}},
-    Mechanism{LinearAttention::kName, MechanismClass::kKernel, "O(n)", "O(n + d²)",
-              "φ(q)·Σφ(k)vᵀ with φ = elu + 1, or softmax features", kSharpness,
-              &make<LinearAttention, LinearAttentionConfig>},
-    Mechanism{PerformerAttention::kName,
-              MechanismClass::kKernel,
-              "O(n)",
-              "O(n + M·d)",
-              "softmax by M orthogonal random features, FAVOR+",
-              kSharpness,
-              &make<PerformerAttention, PerformerConfig>,
-              {"features=64", "features=128", "features=512"}},
-    Mechanism{MemoryAttention::kName, MechanismClass::kMemory, "O(n²)", "O(n)",
-              "exact over the sequence and learned keys and values", "",
-              &make<MemoryAttention, MemoryConfig>},
-    Mechanism{MemoryCompressedAttention::kName,
-              MechanismClass::kMemory,
-              "O(n²/s)",
-              "O(n)",
-              "exact over keys and values shortened by a convolution",
-              "single tokens within a slot of the shortened sequence",
-              &make<MemoryCompressedAttention, MemoryCompressedConfig>,
-              {"stride=2", "stride=8"}},
-    Mechanism{LocalAttention::kName,
-              MechanismClass::kFixedPattern,
-              "O(n·block)",
-              "O(n)",
-              "exact over the own block of tokens and its neighbours",
-              kOutside,
-              &make<LocalAttention, LocalConfig>,
-              {"block=64", "block=256", "block=128,before=1,after=1"}},
-    Mechanism{WindowAttention::kName,
-              MechanismClass::kFixedPattern,
-              "O(n·w)",
-              "O(n)",
-              "exact over a sliding window, dilated if asked",
-              kOutside,
-              &make<WindowAttention, WindowConfig>,
-              {"window=64", "window=128", "window=512", "window=1024"}},
-    Mechanism{BigBirdAttention::kName,
-              MechanismClass::kFixedPattern,
-              "O(n)",
-              "O(n)",
-              "exact over global, window and random blocks",
-              kOutside,
-              &make<BigBirdAttention, BigBirdConfig>,
-              {"random=1", "block=32", "window=5,random=5"}},
-    Mechanism{LongformerAttention::kName,
-              MechanismClass::kFixedPattern,
-              "O(n·w)",
-              "O(n)",
-              "a sliding window and global tokens with projections of their own",
-              kOutside,
-              &make<LongformerAttention, LongformerConfig>,
-              {"window=128", "window=256"}},
-    Mechanism{DebertaAttention::kName, MechanismClass::kContentAndPosition, "O(n²)", "O(n·r)",
-              "content and distance apart: c→c, c→p, p→c, by tiles", "",
-              &make<DebertaAttention, DebertaConfig>},
-    Mechanism{TransformerXlAttention::kName, MechanismClass::kRecurrence, "O(n²)", "O(n)",
-              "relative positions and a memory of earlier segments", "",
-              &make<TransformerXlAttention, TransformerXlConfig>},
-    Mechanism{ReformerAttention::kName,
-              MechanismClass::kLearnablePattern,
-              "O(n·log n)",
-              "O(n)",
-              "exact among tokens whose hashes agree, several rounds",
-              kApart,
-              &make<ReformerAttention, ReformerConfig>,
-              {"rounds=1", "rounds=2", "rounds=8"}},
-    Mechanism{ClusteredAttention::kName,
-              MechanismClass::kLearnablePattern,
-              "O(n·C)",
-              "O(n + C)",
-              "one row of attention for each cluster of queries",
-              kApart,
-              &make<ClusteredAttention, ClusteredConfig>,
-              {"clusters=50", "clusters=200"}},
-    Mechanism{ImprovedClusteredAttention::kName,
-              MechanismClass::kLearnablePattern,
-              "O(n·(C + k))",
-              "O(n + C·k)",
-              "clustered, and every query looks at its cluster's top keys itself",
-              kApart,
-              &make<ImprovedClusteredAttention, ImprovedClusteredConfig>,
-              {"clusters=50", "topk=64"}},
+    entry<FullAttention, FullConfig>(MechanismClass::kExact, "O(n²)", "O(n²)",
+                                     "softmax(q·kᵀ/√d)·v with the matrix in memory", ""),
+    entry<FlashAttention, FlashConfig>(MechanismClass::kExact, "O(n²)", "O(n)",
+                                       "the same by tiles, O(n) memory, recomputed in backward",
+                                       ""),
+    entry<LinformerAttention, LinformerConfig>(MechanismClass::kLowRank, "O(n·k)", "O(n + k)",
+                                               "exact over keys and values projected to k slots",
+                                               kSingleTokens, {"k=64", "k=128", "k=512"}),
+    entry<LinearAttention, LinearAttentionConfig>(
+        MechanismClass::kKernel, "O(n)", "O(n + d²)",
+        "φ(q)·Σφ(k)vᵀ with φ = elu + 1, or softmax features", kSharpness),
+    entry<PerformerAttention, PerformerConfig>(MechanismClass::kKernel, "O(n)", "O(n + M·d)",
+                                               "softmax by M orthogonal random features, FAVOR+",
+                                               kSharpness,
+                                               {"features=64", "features=128", "features=512"}),
+    entry<MemoryAttention, MemoryConfig>(MechanismClass::kMemory, "O(n²)", "O(n)",
+                                         "exact over the sequence and learned keys and values", ""),
+    entry<MemoryCompressedAttention, MemoryCompressedConfig>(
+        MechanismClass::kMemory, "O(n²/s)", "O(n)",
+        "exact over keys and values shortened by a convolution",
+        "single tokens within a slot of the shortened sequence", {"stride=2", "stride=8"}),
+    entry<LocalAttention, LocalConfig>(MechanismClass::kFixedPattern, "O(n·block)", "O(n)",
+                                       "exact over the own block of tokens and its neighbours",
+                                       kOutside,
+                                       {"block=64", "block=256", "block=128,before=1,after=1"}),
+    entry<WindowAttention, WindowConfig>(MechanismClass::kFixedPattern, "O(n·w)", "O(n)",
+                                         "exact over a sliding window, dilated if asked", kOutside,
+                                         {"window=64", "window=128", "window=512", "window=1024"}),
+    entry<BigBirdAttention, BigBirdConfig>(MechanismClass::kFixedPattern, "O(n)", "O(n)",
+                                           "exact over global, window and random blocks", kOutside,
+                                           {"random=1", "block=32", "window=5,random=5"}),
+    entry<LongformerAttention, LongformerConfig>(
+        MechanismClass::kFixedPattern, "O(n·w)", "O(n)",
+        "a sliding window and global tokens with projections of their own", kOutside,
+        {"window=128", "window=256"}),
+    entry<DebertaAttention, DebertaConfig>(MechanismClass::kContentAndPosition, "O(n²)", "O(n·r)",
+                                           "content and distance apart: c→c, c→p, p→c, by tiles",
+                                           ""),
+    entry<TransformerXlAttention, TransformerXlConfig>(
+        MechanismClass::kRecurrence, "O(n²)", "O(n)",
+        "relative positions and a memory of earlier segments", ""),
+    entry<ReformerAttention, ReformerConfig>(
+        MechanismClass::kLearnablePattern, "O(n·log n)", "O(n)",
+        "exact among tokens whose hashes agree, several rounds", kApart,
+        {"rounds=1", "rounds=2", "rounds=8"}),
+    entry<ClusteredAttention, ClusteredConfig>(MechanismClass::kLearnablePattern, "O(n·C)",
+                                               "O(n + C)",
+                                               "one row of attention for each cluster of queries",
+                                               kApart, {"clusters=50", "clusters=200"}),
+    entry<ImprovedClusteredAttention, ImprovedClusteredConfig>(
+        MechanismClass::kLearnablePattern, "O(n·(C + k))", "O(n + C·k)",
+        "clustered, and every query looks at its cluster's top keys itself", kApart,
+        {"clusters=50", "topk=64"}),
 };
 
 }  // namespace
@@ -189,10 +185,49 @@ const Mechanism& find_mechanism(std::string_view specification) {
   throw_unknown("attention", "mechanism", name, known);
 }
 
-std::unique_ptr<Attention> make_attention(std::string_view specification) {
+namespace {
+std::string_view options_of(std::string_view specification) {
   const std::size_t colon = std::min(specification.find(':'), specification.size());
-  return find_mechanism(specification)
-      .make(specification.substr(std::min(colon + 1, specification.size())));
+  return specification.substr(std::min(colon + 1, specification.size()));
+}
+}  // namespace
+
+Abilities abilities_of(std::string_view specification) {
+  return find_mechanism(specification).abilities(options_of(specification));
+}
+
+Streams streams_of(std::string_view specification, const AttentionLayout& layout) {
+  return find_mechanism(specification).streams(options_of(specification), layout);
+}
+
+std::unique_ptr<Attention> make_attention(std::string_view specification,
+                                          const AttentionSite& site) {
+  return find_mechanism(specification).make(options_of(specification), site);
+}
+
+LoneAttention::LoneAttention(std::string_view specification, const AttentionLayout& layout)
+    : LoneAttention([&](const AttentionSite& site) { return make_attention(specification, site); },
+                    streams_of(specification, layout), layout) {}
+
+LoneAttention::LoneAttention(const Make& make, const Streams& streams,
+                             const AttentionLayout& layout, bool history)
+    : streams_(streams),
+      parameters_(std::make_unique<Parameters>()),
+      projections_(std::make_unique<Projections>(streams, layout, /*bias=*/true)) {
+  const auto uses_given = [&](const Stream& s) {
+    return (history || s.source != Source::kHistory) &&
+           std::ranges::find(streams.given, s.name, &Stream::name) != streams.given.end();
+  };
+  if (std::ranges::any_of(streams.on_call, uses_given)) {
+    projections_->declare_given(*parameters_, Source::kInput);
+  }
+  attention_ = make({layout, *parameters_, *projections_});
+  projections_->declare_on_call(*parameters_);
+}
+
+void LoneAttention::allocate(RandomKey seed) {
+  parameters_->allocate();
+  parameters_->initialize(seed);
 }
 
 }  // namespace longspan

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -35,7 +36,10 @@ struct Mechanism {
   std::string_view summary;     // one line
   std::string_view gives_up;    // to be cheaper than exact attention; empty: nothing
   // `options` is "key=value,…".
-  std::unique_ptr<Attention> (*make)(std::string_view options);
+  Abilities (*abilities)(std::string_view options);
+  Streams (*streams)(std::string_view options, const AttentionLayout& layout);
+  // The projections are those of streams(); they may be declared afterwards.
+  std::unique_ptr<Attention> (*make)(std::string_view options, const AttentionSite& site);
   // Options worth trying beside the defaults; "" ends them.
   std::array<std::string_view, 4> settings = {};
 };
@@ -45,7 +49,38 @@ std::span<const Mechanism> mechanisms();
 // Of "name" or "name:key=value,…"; throws Error with the nearest name when there is none.
 const Mechanism& find_mechanism(std::string_view specification);
 
-// From "name" or "name:key=value,…"; throws Error with the nearest name when there is none.
-std::unique_ptr<Attention> make_attention(std::string_view specification);
+// The same of "name" or "name:key=value,…"; throw Error with the nearest name when there is none.
+Abilities abilities_of(std::string_view specification);
+Streams streams_of(std::string_view specification, const AttentionLayout& layout);
+std::unique_ptr<Attention> make_attention(std::string_view specification,
+                                          const AttentionSite& site);
+
+// A mechanism without a layer, and what a layer would give it: parameters and the projections of
+// its streams on call.
+class LoneAttention {
+ public:
+  using Make = std::function<std::unique_ptr<Attention>(const AttentionSite&)>;
+
+  LoneAttention(std::string_view specification, const AttentionLayout& layout);
+  // Any mechanism with these streams. Where it calls upon given ones, those of a `history` only if
+  // there will be one, these have projections too.
+  LoneAttention(const Make& make, const Streams& streams, const AttentionLayout& layout,
+                bool history = false);
+  // Draws the parameters.
+  void allocate(RandomKey seed = 1);
+
+  const Attention& operator*() const { return *attention_; }
+  const Attention* operator->() const { return attention_.get(); }
+  Attention& mechanism() { return *attention_; }
+  Parameters& parameters() { return *parameters_; }
+  const Parameters& parameters() const { return *parameters_; }
+  const Streams& streams() const { return streams_; }
+
+ private:
+  Streams streams_;
+  std::unique_ptr<Parameters> parameters_;
+  std::unique_ptr<Projections> projections_;
+  std::unique_ptr<Attention> attention_;
+};
 
 }  // namespace longspan

@@ -56,6 +56,15 @@ inline Work flops(Kind kind, std::uint64_t count, std::uint64_t bytes = 0) {
   work.bytes_of(kind) = bytes;
   return work;
 }
+// A product [m, k]·[k, n], and a bias that it adds: as their kernels report them.
+inline Work product_work(std::uint64_t m, std::uint64_t n, std::uint64_t k) {
+  Work work = maccs(m * n * k);
+  work.bytes_of(Kind::kMatmul) = 4 * (m * k + k * n + m * n);
+  return work;
+}
+inline Work bias_work(std::uint64_t rows, std::uint64_t width) {
+  return flops(Kind::kMatmul, rows * width, 4 * width);
+}
 // Whether two counts agree in MACCs and in every kind of FLOP, whatever their bytes.
 inline bool same_arithmetic(const Work& a, const Work& b) {
   return a.maccs == b.maccs && a.other == b.other;

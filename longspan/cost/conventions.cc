@@ -126,11 +126,10 @@ Integer query_rows(const Workload& w) {
 // products, and a fifth where the scores are computed again.
 Integer attention_seen(const Workload& w, const Tool& tool, const Passed& executed) {
   if (!tool.sees_attention) return 0;
-  const auto mechanism = make_attention(w.model.attention);
-  if (!mechanism->abilities().exact) return executed.attention_maccs();
+  if (!abilities_of(w.model.attention).exact) return executed.attention_maccs();
   Integer products = 2;
   if (tool.passes == Passes::kAll) {
-    products += mechanism->name() == "flash" ? 5 : 4;
+    products += find_mechanism(w.model.attention).name == "flash" ? 5 : 4;
     if (w.model.wiring == "reversible") products += 2;
   }
   return products * pairs(w) * static_cast<Integer>(w.model.d_model);

@@ -21,16 +21,11 @@ void check_mechanisms(const std::string& specification, const AttentionShape& sh
                       const ModelConfig& m) {
   const auto turns = 1 + static_cast<std::size_t>(std::ranges::count(specification, '|'));
   for (std::size_t turn = 0; turn < turns; ++turn) {
-    Parameters parameters;
-    Parameter& projections = parameters.declare("qkv.weight", 3 * m.d_model, m.d_model, {});
-    const std::unique_ptr<Attention> mechanism = make_attention(mechanism_of(specification, turn));
-    mechanism->declare({.parameters = parameters,
-                        .d_model = m.d_model,
-                        .heads = shape.heads,
-                        .kv_heads = shape.kv_heads,
-                        .d_head = shape.d,
-                        .max_length = m.max_length,
-                        .projections = &projections});
+    const LoneAttention mechanism(mechanism_of(specification, turn), {.d_model = m.d_model,
+                                                                      .heads = shape.heads,
+                                                                      .kv_heads = shape.kv_heads,
+                                                                      .d_head = shape.d,
+                                                                      .max_length = m.max_length});
     mechanism->check(shape);
   }
 }

@@ -84,6 +84,7 @@ struct BranchSaved {
   Matrix combined;             // attention: the heads' outputs; feed-forward: h
   std::span<float> mechanism;  // what the attention mechanism saved
   Matrix adapted_in;           // x·Aᵀ of the adapters beside the projections, if there are any
+  Matrix adapted_memory;
   Matrix adapted_out;
 };
 
@@ -93,6 +94,7 @@ struct BranchSignals {
   Matrix memory_projected;
   std::span<float> mechanism;
   Matrix adapted_in;
+  Matrix adapted_memory;
   Matrix adapted_out;
 };
 

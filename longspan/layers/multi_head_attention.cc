@@ -24,60 +24,82 @@ const MultiHeadAttentionConfig& checked(const MultiHeadAttentionConfig& c) {
 
 MultiHeadAttention::MultiHeadAttention(Parameters& parameters, const std::string& name,
                                        const MultiHeadAttentionConfig& config)
-    : config_(checked(config)),
-      mechanism_(make_attention(config.attention)),
-      needs_(mechanism_->needs()),
-      in_(parameters, name + (config.cross ? ".q" : ".qkv"), config.d_model, projected_width(),
-          config.bias, config.deviation),
-      out_(parameters, name + ".out", config.d_model, config.d_model, config.bias,
-           config.output_deviation) {
-  if (config.cross) {
-    kv_.emplace(parameters, name + ".kv", config.d_model, 2 * kv_width(), config.bias,
-                config.deviation);
-  }
-  if (config.lora_rank > 0) {
-    in_adapter_.emplace(parameters, name + (config.cross ? ".q" : ".qkv"), config.d_model,
-                        projected_width(), config.lora_rank, config.lora_alpha);
-    out_adapter_.emplace(parameters, name + ".out", config.d_model, config.d_model,
-                         config.lora_rank, config.lora_alpha);
-  }
-  require(!config.cross || !(needs_.shared_qk || needs_.input || needs_.history),
-          "[{}] attends within one sequence; cross-attention needs another mechanism",
-          mechanism_->name());
-  require(!shared_qk() || config.heads == config.kv_heads,
-          "[{}] its keys are its queries, so {} heads cannot share {} key heads",
-          mechanism_->name(), config.heads, config.kv_heads);
-  mechanism_->declare({.parameters = parameters,
-                       .name = name,
-                       .stack = config.stack,
-                       .layer = config.layer,
-                       .d_model = config.d_model,
-                       .heads = config.heads,
-                       .kv_heads = config.kv_heads,
-                       .d_head = d_head(),
-                       .max_length = config.max_length,
-                       .deviation = config.deviation,
-                       .projections = config.cross ? nullptr : &in_.weight(),
-                       .projections_bias = config.cross ? nullptr : in_.bias()});
+    : config_(checked(config)) {
+  const Abilities able = abilities_of(config.attention);
+  const std::string_view who = find_mechanism(config.attention).name;
+  require(!config.cross || able.cross,
+          "[{}] attends within one sequence; cross-attention needs another mechanism", who);
+  require(!able.shared_qk || config.heads == config.kv_heads,
+          "[{}] its keys are its queries, so {} heads cannot share {} key heads", who, config.heads,
+          config.kv_heads);
+  const AttentionLayout layout{.name = name,
+                               .stack = config.stack,
+                               .layer = config.layer,
+                               .d_model = config.d_model,
+                               .heads = config.heads,
+                               .kv_heads = config.kv_heads,
+                               .d_head = d_head(),
+                               .max_length = config.max_length,
+                               .cross = config.cross,
+                               .deviation = config.deviation};
+  streams_ = streams_of(config.attention, layout);
+  projections_ = std::make_unique<Projections>(streams_, layout, config.bias);
+  projections_->declare_given(parameters, Source::kInput);
+  out_.emplace(parameters, name + ".out", streams_.outputs(), config.d_model, config.bias,
+               config.output_deviation);
+  projections_->declare_given(parameters, Source::kMemory);
+  if (config.lora_rank > 0) add_adapters(parameters, name);
+  mechanism_ = make_attention(config.attention, {layout, parameters, *projections_});
+  projections_->declare_on_call(parameters);
 }
 
-std::size_t MultiHeadAttention::projected_width() const {
-  if (config_.cross) return config_.d_model;
-  return config_.d_model + (shared_qk() ? 1 : 2) * kv_width();
+void MultiHeadAttention::add_adapters(Parameters& parameters, const std::string& name) {
+  std::array<std::size_t, 2> columns{};
+  std::array<std::size_t, 2> ranks{};
+  for (const Stream& s : streams_.given) {
+    const auto source = static_cast<std::size_t>(s.source);
+    adapters_.push_back({Adapter(parameters, name + "." + s.name, config_.d_model, s.columns(),
+                                 config_.lora_rank, config_.lora_alpha),
+                         s.source, columns[source], s.columns(), ranks[source]});
+    columns[source] += s.columns();
+    ranks[source] += config_.lora_rank;
+  }
+  out_adapter_.emplace(parameters, name + ".out", streams_.outputs(), config_.d_model,
+                       config_.lora_rank, config_.lora_alpha);
+}
+
+std::size_t MultiHeadAttention::adapted_columns(Source source) const {
+  std::size_t total = 0;
+  for (const StreamAdapter& a : adapters_) total += a.source == source ? config_.lora_rank : 0;
+  return total;
+}
+
+template <class Do>
+void MultiHeadAttention::for_each_adapter(Source source, Matrix all, Matrix low, Do act) const {
+  for (const StreamAdapter& a : adapters_) {
+    if (a.source != source) continue;
+    act(a.adapter, all.slice_cols(a.first, a.columns),
+        low.slice_cols(a.rank_first, config_.lora_rank));
+  }
+}
+
+bool MultiHeadAttention::trained() const {
+  return !projections_->frozen(Source::kInput) || (out_adapter_ && !out_adapter_->frozen());
 }
 
 AttentionShape MultiHeadAttention::shape(const Pass& pass) const {
   return {.batch = pass.batch,
           .heads = config_.heads,
           .kv_heads = config_.kv_heads,
+          .value_heads = value_heads(),
           .m = pass.length,
           .n = config_.cross ? pass.memory_length : pass.length,
           .d = d_head(),
-          .e = d_head(),
+          .e = value().width,
           .causal = config_.causal,
           .key_lengths = config_.cross ? pass.memory_lengths : pass.lengths,
           .dropout = pass.training && config_.dropout > 0.0F,
-          .history_length = needs_.history ? pass.history_length : 0,
+          .history_length = calls(Source::kHistory) ? pass.history_length : 0,
           .globals = pass.globals};
 }
 
@@ -89,10 +111,11 @@ AttentionShape MultiHeadAttention::cached_shape(std::size_t batch, std::size_t c
   return {.batch = batch,
           .heads = config_.heads,
           .kv_heads = config_.kv_heads,
+          .value_heads = value_heads(),
           .m = 1,
           .n = capacity,
           .d = d_head(),
-          .e = d_head(),
+          .e = value().width,
           .causal = config_.causal};
 }
 
@@ -106,13 +129,11 @@ std::size_t MultiHeadAttention::note_floats(std::size_t batch, std::size_t capac
 
 BranchSignals MultiHeadAttention::take_projections(const Pass& pass, Arena& arena) const {
   BranchSignals p;
-  p.projected = arena.matrix(pass.rows(), projected_width());
-  if (config_.cross) p.memory_projected = arena.matrix(pass.memory_rows(), 2 * kv_width());
+  p.projected = arena.matrix(pass.rows(), columns(Source::kInput));
+  if (config_.cross) {
+    p.memory_projected = arena.matrix(pass.memory_rows(), columns(Source::kMemory));
+  }
   return p;
-}
-
-Matrix MultiHeadAttention::take_adapted(const Pass& pass, Arena& arena) const {
-  return arena.matrix(pass.rows(), config_.lora_rank);
 }
 
 BranchSaved MultiHeadAttention::save(const Pass& pass, Arena& arena) const {
@@ -120,33 +141,34 @@ BranchSaved MultiHeadAttention::save(const Pass& pass, Arena& arena) const {
   BranchSaved saved;
   saved.projected = p.projected;
   saved.memory_projected = p.memory_projected;
-  saved.combined = arena.matrix(pass.rows(), config_.d_model);
+  saved.combined = arena.matrix(pass.rows(), streams_.outputs());
   saved.mechanism = arena.take(mechanism_cost(pass).saved);
-  saved.adapted_in = take_adapted(pass, arena);
-  saved.adapted_out = take_adapted(pass, arena);
+  take_adapted(pass, arena, saved);
   return saved;
 }
 
 MultiHeadAttention::Tensors MultiHeadAttention::split(const Pass& pass, Matrix projected,
                                                       Matrix memory_projected) const {
-  if (shared_qk()) {
-    const Heads q =
-        Heads::from_columns(projected.slice_cols(0, config_.d_model), pass.batch, config_.heads);
-    return {q, q,
-            Heads::from_columns(projected.slice_cols(config_.d_model, kv_width()), pass.batch,
-                                config_.kv_heads)};
+  Tensors t;
+  std::array<std::size_t, 2> used{};
+  std::size_t index = 0;
+  for (const Stream& s : streams_.given) {
+    std::size_t& first = used[static_cast<std::size_t>(s.source)];
+    const Matrix from = s.source == Source::kInput ? projected : memory_projected;
+    const Heads heads =
+        Heads::from_columns(from.slice_cols(first, s.columns()), pass.batch, s.heads);
+    first += s.columns();
+    if (index == 1 && shared_qk()) ++index;  // k is q
+    if (index == 0) t.q = t.k = heads;
+    if (index == 1) t.k = heads;
+    if (index == 2) t.v = heads;
+    if (index > 2) {
+      t.more_read[t.count] = heads;
+      t.more[t.count++] = heads;
+    }
+    ++index;
   }
-  const Matrix kv =
-      config_.cross ? memory_projected : projected.slice_cols(config_.d_model, 2 * kv_width());
-  return {Heads::from_columns(projected.slice_cols(0, config_.d_model), pass.batch, config_.heads),
-          Heads::from_columns(kv.slice_cols(0, kv_width()), pass.batch, config_.kv_heads),
-          Heads::from_columns(kv.slice_cols(kv_width(), kv_width()), pass.batch, config_.kv_heads)};
-}
-
-void MultiHeadAttention::project(const Pass& pass, ConstMatrix x, Matrix projected,
-                                 Matrix memory_projected) const {
-  in_.forward(x, projected);
-  if (kv_) kv_->forward(pass.memory, memory_projected);
+  return t;
 }
 
 void MultiHeadAttention::rotate(const Tensors& t, std::size_t first, bool inverse) const {
@@ -161,8 +183,9 @@ AttentionInputs MultiHeadAttention::inputs(const Pass& pass, const Tensors& t,
   in.q = t.q;
   in.k = t.k;
   in.v = t.v;
-  if (needs_.input) in.x = x;
-  if (needs_.history && pass.history != nullptr) in.history = pass.history->rows();
+  in.more = std::span(t.more_read).first(t.count);
+  if (calls(Source::kInput)) in.x = x;
+  if (calls(Source::kHistory) && pass.history != nullptr) in.history = pass.history->rows();
   if (decodes(pass)) in.notes = pass.cache->notes;
   in.mask.causal = config_.causal;
   in.mask.globals = pass.globals;
@@ -171,33 +194,43 @@ AttentionInputs MultiHeadAttention::inputs(const Pass& pass, const Tensors& t,
   return in;
 }
 
+void MultiHeadAttention::project(Source source, ConstMatrix x, Matrix y, Matrix low) const {
+  if (y.cols == 0) return;
+  projections_->forward(source, x, y);
+  for_each_adapter(source, y, low,
+                   [&](const Adapter& a, Matrix mine, Matrix t) { a.forward(x, t, mine); });
+}
+
 void MultiHeadAttention::forward(const Pass& pass, ConstMatrix x, Matrix y,
                                  const BranchSaved* saved, Arena& arena) const {
   const Arena::Frame frame(arena);
   BranchSaved kept;
   if (saved != nullptr) {
     kept = *saved;
-    if (kept.combined.data == nullptr) kept.combined = arena.matrix(pass.rows(), config_.d_model);
+    if (kept.combined.data == nullptr) {
+      kept.combined = arena.matrix(pass.rows(), streams_.outputs());
+    }
   } else {
     const BranchSignals p = take_projections(pass, arena);
     kept.projected = p.projected;
     kept.memory_projected = p.memory_projected;
-    kept.combined = arena.matrix(pass.rows(), config_.d_model);
-    kept.adapted_in = take_adapted(pass, arena);
-    kept.adapted_out = take_adapted(pass, arena);
+    kept.combined = arena.matrix(pass.rows(), streams_.outputs());
+    take_adapted(pass, arena, kept);
   }
-  if (needs_.history && pass.history != nullptr && !pass.modulated) pass.history->record(x);
-  project(pass, x, kept.projected, kept.memory_projected);
-  if (in_adapter_) in_adapter_->forward(x, kept.adapted_in, kept.projected);
+  if (calls(Source::kHistory) && pass.history != nullptr && !pass.modulated) {
+    pass.history->record(x);
+  }
+  project(Source::kInput, x, kept.projected, kept.adapted_in);
+  project(Source::kMemory, pass.memory, kept.memory_projected, kept.adapted_memory);
   attend(pass, x, kept, arena);
-  out_.forward(kept.combined, y);
+  out_->forward(kept.combined, y);
   if (out_adapter_) out_adapter_->forward(kept.combined, kept.adapted_out, y);
 }
 
 void MultiHeadAttention::attend(const Pass& pass, ConstMatrix x, const BranchSaved& kept,
                                 Arena& arena) const {
   Tensors t = split(pass, kept.projected, kept.memory_projected);
-  const Heads y = Heads::from_columns(kept.combined, pass.batch, config_.heads);
+  const Heads y = combined(pass, kept.combined);
   rotate(t, decodes(pass) ? pass.cache->used : 0, false);
   if (decodes(pass)) {
     KeyValueCache& cache = *pass.cache;
@@ -215,55 +248,82 @@ void MultiHeadAttention::attend(const Pass& pass, ConstMatrix x, const BranchSav
   }
   const AttentionInputs in = inputs(pass, t, x);
   if (observer_ && !Dry::on()) observer_(in);
-  mechanism_->forward(in, y, kept.mechanism, arena);
+  mechanism_->forward({in, y, kept.mechanism, arena});
 }
 
 BranchSignals MultiHeadAttention::backward(const Pass& pass, const BranchSaved& saved,
                                            ConstMatrix dy, Matrix dx, Arena& arena) const {
   BranchSignals signals = take_projections(pass, arena);
   signals.mechanism = arena.take(mechanism_cost(pass).signals);
-  signals.adapted_in = take_adapted(pass, arena);
-  signals.adapted_out = take_adapted(pass, arena);
+  take_adapted(pass, arena, signals);
   const Tensors grad = split(pass, signals.projected, signals.memory_projected);
   {
     const Arena::Frame frame(arena);
-    const Matrix dcombined = arena.matrix(pass.rows(), config_.d_model);
-    out_.backward(dy, dcombined);
+    const Matrix dcombined = arena.matrix(pass.rows(), streams_.outputs());
+    out_->backward(dy, dcombined);
     if (out_adapter_) out_adapter_->backward(dy, signals.adapted_out, dcombined);
-    const Tensors t = split(pass, saved.projected, saved.memory_projected);
-    AttentionGradients to{.q = grad.q, .k = grad.k, .v = grad.v};
-    if (needs_.input) to.x = dx;
-    mechanism_->backward(inputs(pass, t, {}),
-                         Heads::from_columns(saved.combined, pass.batch, config_.heads),
-                         Heads::from_columns(dcombined, pass.batch, config_.heads), saved.mechanism,
-                         to, signals.mechanism, arena);
+    attend_backward(pass, saved, dcombined, grad, dx, signals.mechanism, arena);
   }
   rotate(grad, 0, true);
-  in_.backward(signals.projected, dx, /*add=*/needs_.input);
-  if (in_adapter_) in_adapter_->backward(signals.projected, signals.adapted_in, dx);
-  if (kv_) kv_->backward(signals.memory_projected, pass.memory_gradient, /*add=*/true);
+  project_backward(Source::kInput, signals.projected, signals.adapted_in, dx,
+                   /*add=*/calls(Source::kInput));
+  project_backward(Source::kMemory, signals.memory_projected, signals.adapted_memory,
+                   pass.memory_gradient, /*add=*/true);
   return signals;
+}
+
+void MultiHeadAttention::project_backward(Source source, Matrix dy, Matrix low, Matrix dx,
+                                          bool add) const {
+  if (dy.cols == 0) return;
+  projections_->backward(source, dy, dx, add);
+  for_each_adapter(source, dy, low,
+                   [&](const Adapter& a, Matrix mine, Matrix u) { a.backward(mine, u, dx); });
+}
+
+void MultiHeadAttention::attend_backward(const Pass& pass, const BranchSaved& saved,
+                                         Matrix dcombined, const Tensors& grad, Matrix dx,
+                                         std::span<float> signals, Arena& arena) const {
+  const Tensors t = split(pass, saved.projected, saved.memory_projected);
+  AttentionGradients to{.q = grad.q, .k = grad.k, .v = grad.v};
+  to.more = std::span(grad.more).first(grad.count);
+  if (calls(Source::kInput)) to.x = dx;
+  mechanism_->backward({inputs(pass, t, {}), combined(pass, saved.combined),
+                        combined(pass, dcombined), saved.mechanism, to, signals, arena});
 }
 
 void MultiHeadAttention::accumulate(const Pass& pass, ConstMatrix x, const BranchSaved& saved,
                                     ConstMatrix dy, const BranchSignals& signals) const {
-  out_.accumulate(saved.combined, dy);
-  in_.accumulate(x, signals.projected);
-  if (kv_) kv_->accumulate(pass.memory, signals.memory_projected);
-  if (in_adapter_) {
-    in_adapter_->accumulate(x, saved.adapted_in, signals.projected, signals.adapted_in);
+  out_->accumulate(saved.combined, dy);
+  project_accumulate(Source::kInput, x, signals.projected, saved.adapted_in, signals.adapted_in);
+  project_accumulate(Source::kMemory, pass.memory, signals.memory_projected, saved.adapted_memory,
+                     signals.adapted_memory);
+  if (out_adapter_) {
     out_adapter_->accumulate(saved.combined, saved.adapted_out, dy, signals.adapted_out);
+    return;  // everything else is frozen, the mechanism's parameters too
   }
-  if (in_adapter_) return;  // everything else is frozen, the mechanism's parameters too
   const Tensors t = split(pass, saved.projected, saved.memory_projected);
   mechanism_->accumulate(inputs(pass, t, x), saved.mechanism, signals.mechanism);
+}
+
+void MultiHeadAttention::project_accumulate(Source source, ConstMatrix x, Matrix dy, Matrix low,
+                                            Matrix low_signal) const {
+  if (dy.cols == 0) return;
+  projections_->accumulate(source, x, dy);
+  for (const StreamAdapter& a : adapters_) {
+    if (a.source != source) continue;
+    a.adapter.accumulate(x, low.slice_cols(a.rank_first, config_.lora_rank),
+                         dy.slice_cols(a.first, a.columns),
+                         low_signal.slice_cols(a.rank_first, config_.lora_rank));
+  }
 }
 
 MultiHeadAttention::Tensors MultiHeadAttention::extend(KeyValueCache& cache, Tensors fresh) const {
   copy(fresh.k, cache.k.slice(cache.used, fresh.k.n));
   copy(fresh.v, cache.v.slice(cache.used, fresh.v.n));
   cache.used += fresh.k.n;
-  return {fresh.q, cache.k.first(cache.used), cache.v.first(cache.used)};
+  fresh.k = cache.k.first(cache.used);
+  fresh.v = cache.v.first(cache.used);
+  return fresh;
 }
 
 }  // namespace longspan

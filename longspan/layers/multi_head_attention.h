@@ -1,27 +1,30 @@
 // Multi-head attention, self, masked or cross.
 //
-//   [Q|K|V] = x·W_QKVᵀ                 self and masked
-//   Q = x·W_Qᵀ, [K|V] = memory·W_KVᵀ   cross
-//   C = heads of mechanism(Q, K, V), side by side
+//   S_i = x·W_iᵀ                      the streams that the mechanism wants: q, k, v, …
+//   S_i = memory·W_iᵀ                 k and v of cross-attention
+//   C = heads of mechanism(S), side by side
 //   y = C·W_Oᵀ
 //
-//   dC = dy·W_O;  dQ, dK, dV from the mechanism;  dx = [dQ|dK|dV]·W_QKV
-//   dW_O += dyᵀ·C;  dW_QKV += [dQ|dK|dV]ᵀ·x
+//   dC = dy·W_O;  dS from the mechanism;  dx = Σ dS_i·W_i
+//   dW_O += dyᵀ·C;  dW_i += dS_iᵀ·x
 //
-// Heads stay in the columns of the projections: nothing is transposed or copied. With g key-value
-// heads for h query heads K and V are g·d_head wide. A mechanism whose keys are its queries has no
-// W_K. A mechanism may own parameters: they are declared with the layer's, and what it reads of x
-// itself adds to dx. Low-rank adapters may stand beside W_QKV (W_Q of cross-attention) and W_O.
+// Streams of a group are one product, [Q|K|V] = x·W_QKVᵀ, and heads stay in the columns of what it
+// gives: nothing is transposed or copied. With g key-value heads for h query heads K and V are
+// g·d_head wide. A mechanism may own parameters: they are declared with the layer's, and what it
+// reads of x through streams on call adds to dx. A low-rank adapter may stand beside each W_i that
+// is given and beside W_O; streams on call go without.
 //
 // Rules that compare two passes take the difference of each projection, before rotary positions. A
 // mechanism with parameters is one layer C = f_θ(Q, K, V) to them: θ learns from C − C_err and the
 // modulated Q, K and V, contracted with ∂f/∂θ as a matrix is with its input.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "longspan/attention/attention.h"
 #include "longspan/layers/adapter.h"
@@ -66,9 +69,7 @@ class MultiHeadAttention final : public Branch {
   void accumulate(const Pass& pass, ConstMatrix x, const BranchSaved& saved, ConstMatrix dy,
                   const BranchSignals& signals) const override;
 
-  bool trained() const override {
-    return !in_.weight().constant || (in_adapter_ && !in_adapter_->frozen());
-  }
+  bool trained() const override;
   BranchSaved save_outputs(const Pass& pass, Arena& arena) const override;
   BranchSaved save_modulated(const Pass& pass, Arena& arena) const override;
   BranchSignals contrast(const Pass& pass, const BranchSaved& standard,
@@ -83,43 +84,77 @@ class MultiHeadAttention final : public Branch {
   // Of the mechanism's notes on a cache of `capacity` tokens.
   std::size_t note_floats(std::size_t batch, std::size_t capacity) const;
   const MultiHeadAttentionConfig& config() const { return config_; }
+  // What the mechanism reads of its layer beside the given streams.
+  bool calls(Source source) const { return streams_.calls(source); }
   std::size_t d_head() const { return config_.d_model / config_.heads; }
 
  private:
+  static constexpr std::size_t kMostMore = 5;
+  // The given streams: q, k and v, and those behind.
   struct Tensors {
     Heads q;
     Heads k;
     Heads v;
+    std::array<Heads, kMostMore> more;
+    std::array<ConstHeads, kMostMore> more_read;
+    std::size_t count = 0;  // of more
   };
-  bool shared_qk() const { return needs_.shared_qk; }
-  std::size_t kv_width() const { return config_.kv_heads * d_head(); }
-  std::size_t projected_width() const;
+  // Beside the matrix of a given stream, at its columns of what its source's product gives.
+  struct StreamAdapter {
+    Adapter adapter;
+    Source source;
+    std::size_t first;
+    std::size_t columns;
+    std::size_t rank_first;  // its columns of x·Aᵀ
+  };
+  bool shared_qk() const { return mechanism_->abilities().shared_qk; }
+  const Stream& value() const { return streams_.given[shared_qk() ? 1 : 2]; }
+  std::size_t value_heads() const { return value().heads == config_.kv_heads ? 0 : value().heads; }
+  std::size_t columns(Source source) const { return streams_.columns(source); }
+  std::size_t adapted_columns(Source source) const;
   AttentionCost mechanism_cost(const Pass& pass) const;
-  BranchSignals take_projections(const Pass& pass, Arena& arena) const;
-  Matrix take_adapted(const Pass& pass, Arena& arena) const;
-  Tensors split(const Pass& pass, Matrix projected, Matrix memory_projected) const;
-  void project(const Pass& pass, ConstMatrix x, Matrix projected, Matrix memory_projected) const;
-  void rotate(const Tensors& t, std::size_t first, bool inverse) const;
-  AttentionInputs inputs(const Pass& pass, const Tensors& t, ConstMatrix x) const;
   AttentionShape shape(const Pass& pass) const;
   AttentionShape cached_shape(std::size_t batch, std::size_t capacity) const;
-  void attend(const Pass& pass, ConstMatrix x, const BranchSaved& kept, Arena& arena) const;
-  // Puts the new keys and values behind those in the cache and attends to all of them.
-  Tensors extend(KeyValueCache& cache, Tensors fresh) const;
-  // Whether the mechanism has parameters of its own that are trained.
-  bool mechanism_learns(const AttentionCost& mechanism) const {
-    return !in_adapter_ && mechanism.update.flops() > 0;
-  }
   bool decodes(const Pass& pass) const { return pass.cache != nullptr && !config_.cross; }
+  // Whether the mechanism has parameters that it is to train.
+  bool mechanism_learns(const AttentionCost& cost) const {
+    return cost.signals > 0 && config_.lora_rank == 0;
+  }
+  BranchSignals take_projections(const Pass& pass, Arena& arena) const;
+  template <class Kept>
+  void take_adapted(const Pass& pass, Arena& arena, Kept& kept) const {
+    kept.adapted_in = arena.matrix(pass.rows(), adapted_columns(Source::kInput));
+    kept.adapted_memory = arena.matrix(pass.memory_rows(), adapted_columns(Source::kMemory));
+    kept.adapted_out = arena.matrix(pass.rows(), config_.lora_rank);
+  }
+  Tensors split(const Pass& pass, Matrix projected, Matrix memory_projected) const;
+  AttentionInputs inputs(const Pass& pass, const Tensors& t, ConstMatrix x) const;
+  Heads combined(const Pass& pass, Matrix c) const {
+    return Heads::from_columns(c, pass.batch, streams_.output_heads);
+  }
+  void rotate(const Tensors& t, std::size_t first, bool inverse) const;
+  // What an adapter does is done to the part of `all` that belongs to its stream.
+  template <class Do>
+  void for_each_adapter(Source source, Matrix all, Matrix low, Do act) const;
+  void add_adapters(Parameters& parameters, const std::string& name);
+  // The given streams of a source with their adapters; `low` is what these have between A and B.
+  void project(Source source, ConstMatrix x, Matrix y, Matrix low) const;
+  void project_backward(Source source, Matrix dy, Matrix low, Matrix dx, bool add) const;
+  void project_accumulate(Source source, ConstMatrix x, Matrix dy, Matrix low,
+                          Matrix low_signal) const;
+  void attend_backward(const Pass& pass, const BranchSaved& saved, Matrix dcombined,
+                       const Tensors& grad, Matrix dx, std::span<float> signals,
+                       Arena& arena) const;
+  void attend(const Pass& pass, ConstMatrix x, const BranchSaved& kept, Arena& arena) const;
+  Tensors extend(KeyValueCache& cache, Tensors fresh) const;
 
   MultiHeadAttentionConfig config_;
-  std::unique_ptr<Attention> mechanism_;
-  Needs needs_;
-  Linear in_;                 // q|k|v, or q
-  std::optional<Linear> kv_;  // cross: k|v
-  Linear out_;
-  std::optional<Adapter> in_adapter_;
+  Streams streams_;
+  std::unique_ptr<Projections> projections_;
+  std::optional<Linear> out_;
+  std::vector<StreamAdapter> adapters_;
   std::optional<Adapter> out_adapter_;
+  std::unique_ptr<Attention> mechanism_;
   Observer observer_;
 };
 

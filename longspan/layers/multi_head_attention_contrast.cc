@@ -9,10 +9,9 @@ BranchSaved MultiHeadAttention::save_outputs(const Pass& pass, Arena& arena) con
   BranchSaved saved;
   saved.projected = p.projected;
   saved.memory_projected = p.memory_projected;
-  saved.adapted_in = take_adapted(pass, arena);
-  saved.adapted_out = take_adapted(pass, arena);
+  take_adapted(pass, arena, saved);
   if (mechanism_learns(mechanism_cost(pass))) {
-    saved.combined = arena.matrix(pass.rows(), config_.d_model);
+    saved.combined = arena.matrix(pass.rows(), streams_.outputs());
   }
   return saved;
 }
@@ -23,7 +22,7 @@ BranchSaved MultiHeadAttention::save_modulated(const Pass& pass, Arena& arena) c
   if (mechanism_learns(mechanism)) {
     saved.mechanism = arena.take(mechanism.saved);
   } else {
-    saved.combined = arena.matrix(pass.rows(), config_.d_model);
+    saved.combined = arena.matrix(pass.rows(), streams_.outputs());
   }
   return saved;
 }
@@ -39,6 +38,7 @@ BranchSignals MultiHeadAttention::contrast(const Pass& pass, const BranchSaved& 
   signals.projected = contrasted(standard.projected, modulated.projected);
   signals.memory_projected = contrasted(standard.memory_projected, modulated.memory_projected);
   signals.adapted_in = contrasted(standard.adapted_in, modulated.adapted_in);
+  signals.adapted_memory = contrasted(standard.adapted_memory, modulated.adapted_memory);
   signals.adapted_out = contrasted(standard.adapted_out, modulated.adapted_out);
   rotate(split(pass, signals.projected, signals.memory_projected), 0, true);
   const AttentionCost mechanism = mechanism_cost(pass);
@@ -49,13 +49,8 @@ BranchSignals MultiHeadAttention::contrast(const Pass& pass, const BranchSaved& 
   const Arena::Frame frame(arena);
   const BranchSignals spare = take_projections(pass, arena);
   const Tensors to = split(pass, spare.projected, spare.memory_projected);
-  AttentionGradients gradients{.q = to.q, .k = to.k, .v = to.v};
-  if (needs_.input) gradients.x = arena.matrix(pass.rows(), config_.d_model);
-  const Tensors t = split(pass, modulated.projected, modulated.memory_projected);
-  mechanism_->backward(inputs(pass, t, {}),
-                       Heads::from_columns(modulated.combined, pass.batch, config_.heads),
-                       Heads::from_columns(dcombined, pass.batch, config_.heads),
-                       modulated.mechanism, gradients, signals.mechanism, arena);
+  const Matrix dx = calls(Source::kInput) ? arena.matrix(pass.rows(), config_.d_model) : Matrix{};
+  attend_backward(pass, modulated, dcombined, to, dx, signals.mechanism, arena);
   return signals;
 }
 

@@ -117,17 +117,27 @@ TEST(Adapters, LearnTheLowRankPartOfTheWeight) {
   Model merged(config);
   merged.allocate(1);
   const float scale = with.lora_alpha / static_cast<float>(with.lora_rank);
-  const std::vector<std::string> layers = {"decoder.0.attention.qkv", "decoder.1.attention.out"};
+  // One beside each matrix: its name, the name of the weight, and where its rows begin there.
+  struct Place {
+    const char* adapter;
+    const char* weight;
+    std::size_t first;
+  };
+  const std::vector<Place> places = {
+      {"q", "qkv", 0}, {"k", "qkv", 12}, {"v", "qkv", 24}, {"out", "out", 0}};
+  const auto name_of = [](std::size_t layer, const char* part) {
+    return "decoder." + std::to_string(layer) + ".attention." + part;
+  };
   for (std::size_t layer = 0; layer < 2; ++layer) {
-    for (const std::string part : {".attention.qkv", ".attention.out"}) {
-      const std::string name = "decoder." + std::to_string(layer) + part;
+    for (const Place& place : places) {
+      const std::string name = name_of(layer, place.adapter);
       const ConstMatrix a = adapted.parameters().find(name + ".lora_a")->matrix();
       const ConstMatrix b = adapted.parameters().find(name + ".lora_b")->matrix();
-      const Parameter& w = *merged.parameters().find(name + ".weight");
-      for (std::size_t o = 0; o < w.rows; ++o) {
+      const Parameter& w = *merged.parameters().find(name_of(layer, place.weight) + ".weight");
+      for (std::size_t o = 0; o < b.rows; ++o) {
         for (std::size_t i = 0; i < w.cols; ++i) {
           for (std::size_t r = 0; r < a.rows; ++r) {
-            w.value[o * w.cols + i] += scale * b.row(o)[r] * a.row(r)[i];
+            w.value[(place.first + o) * w.cols + i] += scale * b.row(o)[r] * a.row(r)[i];
           }
         }
       }
@@ -137,10 +147,15 @@ TEST(Adapters, LearnTheLowRankPartOfTheWeight) {
     model->forward(data.view(), 7, 1.0F);
     model->backward(data.view(), 1.0F);
   }
-  for (const std::string& name : layers) {
+  for (std::size_t which = 0; which < 2 * places.size(); ++which) {
+    const Place& place = places[which / 2];
+    const std::string name = name_of(which % 2, place.adapter);
     const Parameter& a = *adapted.parameters().find(name + ".lora_a");
     const Parameter& b = *adapted.parameters().find(name + ".lora_b");
-    const ConstMatrix dw = merged.parameters().find(name + ".weight")->gradient_matrix();
+    const ConstMatrix dw = merged.parameters()
+                               .find(name_of(which % 2, place.weight) + ".weight")
+                               ->gradient_matrix()
+                               .slice_rows(place.first, 12);
     for (std::size_t r = 0; r < a.rows; ++r) {
       for (std::size_t i = 0; i < a.cols; ++i) {
         double want = 0.0;

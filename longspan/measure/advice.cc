@@ -41,7 +41,7 @@ AdviceCandidate candidate(const Calibration& calibration, const AdviceQuestion& 
                           const std::string& attention) {
   AdviceCandidate c;
   c.attention = attention;
-  c.exact = make_attention(attention)->abilities().exact;
+  c.exact = abilities_of(attention).exact;
   c.prediction = predict_case(calibration, {q.settings, attention, q.length});
   c.refused = refusal(q, c);
   return c;
@@ -133,8 +133,8 @@ std::optional<AdviceChange> advice_changes(const Calibration& calibration, const
 std::string_view given_up(std::string_view attention) {
   const std::string_view what = find_mechanism(attention).gives_up;
   if (!what.empty()) return what;
-  return make_attention(attention)->abilities().exact ? "nothing: it is exact"
-                                                      : "no keys, though its weights are its own";
+  return abilities_of(attention).exact ? "nothing: it is exact"
+                                       : "no keys, though its weights are its own";
 }
 
 }  // namespace longspan

@@ -49,7 +49,7 @@ TEST(Advice, KnowsEveryMechanismAndItsSettings) {
   for (const Mechanism& m : mechanisms()) {
     EXPECT_NE(std::ranges::find(all, m.name), all.end()) << m.name;
   }
-  for (const std::string& spec : all) EXPECT_NO_THROW(make_attention(spec)) << spec;
+  for (const std::string& spec : all) EXPECT_NO_THROW(abilities_of(spec)) << spec;
 }
 
 TEST(Advice, PicksTheFastestThatAnswers) {
@@ -101,7 +101,7 @@ TEST(Advice, SaysWhereTheAnswerChanges) {
     EXPECT_GT(change->length, 64);
   }
   for (const Mechanism& m : mechanisms()) {
-    EXPECT_EQ(given_up(m.name) == "nothing: it is exact", m.make("")->abilities().exact) << m.name;
+    EXPECT_EQ(given_up(m.name) == "nothing: it is exact", m.abilities("").exact) << m.name;
   }
   EXPECT_NE(given_up("window:window=64"), given_up("linear"));
 }

@@ -76,7 +76,7 @@ std::string reference_of(const AttentionCase& c) {
 CompareError approximation_error(const AttentionCase& c, AttentionTensors& tensors) {
   AttentionRun run(c, tensors);
   run.run();
-  const bool shared = run.needs().shared_qk;
+  const bool shared = run.shared_qk();
   std::vector<float> keys;
   if (shared) {
     keys = unit_vectors(c, tensors.q);

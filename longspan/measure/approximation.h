@@ -3,7 +3,7 @@
 //   error of the output    ‖y − y*‖ / ‖y*‖           y* = softmax(q·kᵀ/√d)·v
 //   error of the gradient  the same of (∂q, ∂k, ∂v) side by side, for one random ∂L/∂y
 //
-// Where keys are the queries (needs().shared_qk), k_j = q_j/‖q_j‖ is what is exact, and ∂q holds
+// Where keys are the queries (abilities().shared_qk), k_j = q_j/‖q_j‖ is what is exact, and ∂q holds
 // both parts. What a mechanism learns is drawn, not trained.
 #pragma once
 

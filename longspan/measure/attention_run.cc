@@ -28,21 +28,12 @@ AttentionShape shape_of(const AttentionCase& c) {
           .causal = c.causal};
 }
 
-// Some mechanisms read the projections of the layer that they serve.
-void declare(Attention& attention, Parameters& parameters, const AttentionCase& c) {
-  const std::size_t parts = attention.needs().shared_qk ? 2 : 3;
-  Parameter* projections = nullptr;
-  if (attention.needs().history || attention.needs().input) {
-    projections =
-        &parameters.declare("qkv.weight", parts * c.width(), c.width(), Initializer::normal(0.02F));
-  }
-  attention.declare({.parameters = parameters,
-                     .d_model = c.width(),
-                     .heads = c.heads,
-                     .kv_heads = c.heads,
-                     .d_head = c.d_head,
-                     .max_length = c.length,
-                     .projections = projections});
+AttentionLayout layout_of(const AttentionCase& c) {
+  return {.d_model = c.width(),
+          .heads = c.heads,
+          .kv_heads = c.heads,
+          .d_head = c.d_head,
+          .max_length = c.length};
 }
 
 std::size_t scratch_of(const AttentionCase& c, const AttentionCost& cost) {
@@ -58,9 +49,8 @@ AttentionTensors random_tensors(const AttentionCase& c, std::uint64_t seed) {
 }
 
 AttentionSizes attention_sizes(const AttentionCase& c) {
-  const std::unique_ptr<Attention> attention = make_attention(c.attention);
-  Parameters parameters;
-  declare(*attention, parameters, c);
+  const LoneAttention attention(c.attention, layout_of(c));
+  const Parameters& parameters = attention.parameters();
   const AttentionShape shape = shape_of(c);
   attention->check(shape);
   AttentionSizes sizes{.cost = attention->cost(shape),
@@ -70,30 +60,28 @@ AttentionSizes attention_sizes(const AttentionCase& c) {
   std::size_t floats = 5 * tensor + 2 * sizes.parameters + sizes.constants;
   if (c.backward) {
     floats += 4 * tensor + sizes.cost.saved + sizes.cost.signals;
-    if (attention->needs().input) floats += tensor;
+    if (attention.streams().calls(Source::kInput)) floats += tensor;
   }
   sizes.bytes = sizeof(float) * floats + scratch_of(c, sizes.cost);
   return sizes;
 }
 
 AttentionRun::AttentionRun(const AttentionCase& c, AttentionTensors& tensors)
-    : case_(c), attention_(make_attention(c.attention)), y_(c.rows() * c.width()) {
-  declare(*attention_, parameters_, c);
+    : case_(c), attention_(c.attention, layout_of(c)), y_(c.rows() * c.width()) {
   attention_->check(shape_of(c));
-  parameters_.allocate();
-  parameters_.initialize(1);
+  attention_.allocate();
   in_.q = heads(tensors.q);
-  in_.k = needs().shared_qk ? in_.q : ConstHeads(heads(tensors.k));
+  in_.k = shared_qk() ? in_.q : ConstHeads(heads(tensors.k));
   in_.v = heads(tensors.v);
   in_.mask.causal = c.causal;
-  if (needs().input) in_.x = ConstMatrix(tensors.x.data(), c.rows(), c.width());
+  if (reads_input()) in_.x = ConstMatrix(tensors.x.data(), c.rows(), c.width());
   const AttentionCost cost = attention_->cost(shape_of(c));
   if (c.backward) {
     dy_ = normal(y_.size(), derive(1, "dy"));
     dq_.resize(y_.size());
     dk_.resize(y_.size());
     dv_.resize(y_.size());
-    if (needs().input) dx_.resize(y_.size());
+    if (reads_input()) dx_.resize(y_.size());
     saved_.resize(cost.saved);
     signals_.resize(cost.signals);
   }
@@ -106,11 +94,11 @@ Heads AttentionRun::heads(std::vector<float>& data) const {
 }
 
 void AttentionRun::run() {
-  attention_->forward(in_, heads(y_), saved_, arena_);
+  attention_->forward({in_, heads(y_), saved_, arena_});
   if (!case_.backward) return;
   AttentionGradients to{.q = heads(dq_), .k = heads(dk_), .v = heads(dv_)};
   if (!dx_.empty()) to.x = Matrix(dx_.data(), case_.rows(), case_.width());
-  attention_->backward(in_, heads(y_), heads(dy_), saved_, to, signals_, arena_);
+  attention_->backward({in_, heads(y_), heads(dy_), saved_, to, signals_, arena_});
   attention_->accumulate(in_, saved_, signals_);
 }
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "longspan/attention/attention.h"
+#include "longspan/attention/registry.h"
 
 namespace longspan {
 
@@ -47,7 +47,8 @@ class AttentionRun {
 
   void run();
   std::size_t arena_peak() const { return arena_.peak(); }
-  Needs needs() const { return attention_->needs(); }
+  bool reads_input() const { return attention_.streams().calls(Source::kInput); }
+  bool shared_qk() const { return attention_->abilities().shared_qk; }
 
   const std::vector<float>& output() const { return y_; }
   const std::vector<float>& dq() const { return dq_; }
@@ -58,8 +59,7 @@ class AttentionRun {
   Heads heads(std::vector<float>& data) const;
 
   AttentionCase case_;
-  Parameters parameters_;
-  std::unique_ptr<Attention> attention_;
+  LoneAttention attention_;
   AttentionInputs in_;
   std::vector<float> y_, dy_, dq_, dk_, dv_, dx_;
   std::vector<float> saved_, signals_;

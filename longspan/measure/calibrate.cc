@@ -171,7 +171,7 @@ Split split(const Calibration& c, std::span<const Operation> operations, const s
 std::vector<std::unique_ptr<ModelRun>> attention_runs(const Mechanism& mechanism) {
   std::vector<std::unique_ptr<ModelRun>> runs;
   for (const AttentionPoint& p : kAttentionPoints) {
-    if (p.causal && !mechanism.make("")->abilities().causal) continue;
+    if (p.causal && !mechanism.abilities("").causal) continue;
     try {
       runs.push_back(std::make_unique<ModelRun>(attention_model(mechanism.name, p),
                                                 RunShape{p.batch, p.length, 0}));

@@ -74,7 +74,7 @@ std::vector<GridPoint> check_grid() {
   std::size_t shift = 0;
   for (const Mechanism& m : mechanisms()) {
     ++shift;
-    const bool causal = m.make("")->abilities().causal;
+    const bool causal = m.abilities("").causal;
     for (std::size_t n = 0; n < kScales[0].lengths.size(); ++n) {
       for (const Scale& s : kScales) {
         // Shifted by length and mechanism, so that no scale is always passed over.

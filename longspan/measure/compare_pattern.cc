@@ -22,12 +22,10 @@ std::optional<std::vector<std::vector<std::uint64_t>>> small_pattern(std::string
   constexpr std::size_t kWidth = 64;
   require(cells > 0 && length >= cells, "[pattern] {} cells for {} tokens; need at most as many",
           cells, length);
-  const std::unique_ptr<Attention> mechanism = make_attention(attention);
-  const auto* fixed = dynamic_cast<const FixedPattern*>(mechanism.get());
+  const LoneAttention mechanism(attention,
+                                {.d_model = kWidth, .d_head = kWidth, .max_length = length});
+  const auto* fixed = dynamic_cast<const FixedPattern*>(&*mechanism);
   if (fixed == nullptr || (causal && !mechanism->abilities().causal)) return std::nullopt;
-  Parameters parameters;
-  mechanism->declare(
-      {.parameters = parameters, .d_model = kWidth, .d_head = kWidth, .max_length = length});
   const AttentionShape shape{.m = length, .n = length, .d = kWidth, .e = kWidth, .causal = causal};
   const std::size_t part = length / cells;
   const std::size_t step = std::max<std::size_t>(1, part / kProbes);

@@ -56,7 +56,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, WalkedModel, ::testing::ValuesIn(all_cases()),
 TEST(WalkedModel, EveryMechanism) {
   for (const Mechanism& m : mechanisms()) {
     ModelConfig c;
-    c.family = m.make("")->abilities().causal ? "decoder" : "encoder";
+    c.family = m.abilities("").causal ? "decoder" : "encoder";
     c.layers = 3;
     c.max_length = 128;
     c.attention = m.name;

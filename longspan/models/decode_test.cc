@@ -26,7 +26,7 @@ struct Case {
 std::vector<Case> cases() {
   std::vector<Case> all;
   for (const Mechanism& mechanism : mechanisms()) {
-    const Abilities can = make_attention(mechanism.name)->abilities();
+    const Abilities can = abilities_of(mechanism.name);
     if (!can.decode) continue;
     for (const char* wiring : {"post", "pre", "reversible"}) {
       for (const char* positions : {"none", "learned", "sinusoidal", "rotary"}) {

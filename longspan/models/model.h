@@ -68,6 +68,11 @@ class Model {
     return (encoder_ ? *encoder_ : *decoder_).self_attention(layer).mechanism();
   }
 
+  // Whether that layer's mechanism reads what its layer saw in earlier segments.
+  bool remembers(std::size_t layer) const {
+    return (encoder_ ? *encoder_ : *decoder_).self_attention(layer).calls(Source::kHistory);
+  }
+
   // Shows the inputs of that layer's mechanism, before every forward.
   void observe(std::size_t layer, MultiHeadAttention::Observer observer) {
     (encoder_ ? *encoder_ : *decoder_).self_attention(layer).set_observer(std::move(observer));

@@ -105,7 +105,7 @@ INSTANTIATE_TEST_SUITE_P(Frozen, MeteredModel, ::testing::ValuesIn(testing::froz
 class MeteredMechanism : public ::testing::TestWithParam<Mechanism> {};
 
 TEST_P(MeteredMechanism, CountsWhatCostSaysInEveryModel) {
-  const Abilities able = GetParam().make("")->abilities();
+  const Abilities able = GetParam().abilities("");
   const RandomKey key = derive(23, GetParam().name);
   std::uint64_t draw = 0;
   const auto below = [&](std::size_t n) { return random_below(key, draw++, n); };

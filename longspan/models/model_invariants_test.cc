@@ -50,7 +50,7 @@ ModelConfig larger_decoder() {
 
 TEST(Causal, LaterTokensDoNotReachEarlierLogits) {
   for (const Mechanism& mechanism : mechanisms()) {
-    const Abilities can = make_attention(mechanism.name)->abilities();
+    const Abilities can = abilities_of(mechanism.name);
     if (!can.causal) continue;
     for (const char* wiring : {"post", "pre", "reversible"}) {
       ModelConfig config = larger_decoder();
@@ -192,7 +192,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, Invariants, ::testing::ValuesIn(testing::model_c
 // Large enough that every kernel divides its work.
 TEST(Threads, DoNotChangeTheBitsOfALargerStep) {
   for (const Mechanism& mechanism : mechanisms()) {
-    const Abilities can = make_attention(mechanism.name)->abilities();
+    const Abilities can = abilities_of(mechanism.name);
     for (const char* wiring : {"post", "pre", "reversible"}) {
       ModelConfig config = larger_decoder();
       config.attention = std::string(mechanism.name);

@@ -102,7 +102,7 @@ TEST(Decode, TakesWhatWasBookedForAFullCache) {
       ModelConfig c;
       c.layers = 2;
       c.d_model = 24;
-      c.kv_heads = make_attention(attention)->abilities().grouped_heads ? 2 : 0;
+      c.kv_heads = abilities_of(attention).grouped_heads ? 2 : 0;
       c.attention = attention;
       c.wiring = wiring;
       Model model(c);

@@ -74,33 +74,42 @@ std::string AttentionCase::name() const {
                      visible ? " visible" : "", dropout, columns ? " columns" : "");
 }
 
-AttentionMaker::AttentionMaker(std::string_view specification)
-    : name_(specification), make_([name = name_] { return make_attention(name); }) {}
+AttentionMaker::AttentionMaker(std::string_view specification) : name_(specification) {}
+
+LoneAttention AttentionMaker::operator()(const AttentionLayout& layout, bool history) const {
+  if (make_) return {make_, Streams::qkv(layout), layout};
+  const auto make = [&](const AttentionSite& site) { return make_attention(name_, site); };
+  return {make, streams_of(name_, layout), layout, history};
+}
 
 SitedAttention::SitedAttention(const AttentionMaker& make, const AttentionCase& c)
-    : parameters_(std::make_unique<Parameters>()), attention_(make()) {
-  constexpr RandomKey kSeed = 5;
-  attention_->declare({.parameters = *parameters_,
-                       .d_model = c.heads * c.d,
+    : attention_(make({.d_model = c.heads * c.d,
                        .heads = c.heads,
                        .kv_heads = c.kv_heads,
                        .d_head = c.d,
                        .max_length = std::max(c.m, c.n) + c.history,
-                       .deviation = 0.3F});
-  parameters_->allocate();
-  parameters_->initialize(kSeed);
+                       .deviation = 0.3F},
+                      c.history > 0)) {
+  constexpr RandomKey kSeed = 5;
+  attention_.allocate(kSeed);
 }
 
-AttentionProblem::AttentionProblem(const AttentionCase& c_, std::uint64_t seed, Needs needs_)
-    : c(c_), needs(needs_) {
+Wants SitedAttention::wants() const {
+  const Streams& streams = attention_.streams();
+  return {attention_->abilities().shared_qk, streams.calls(Source::kInput),
+          streams.calls(Source::kHistory)};
+}
+
+AttentionProblem::AttentionProblem(const AttentionCase& c_, std::uint64_t seed, Wants wants_)
+    : c(c_), wants(wants_) {
   const std::size_t queries = c.batch * c.heads * c.m;
   const std::size_t keys = c.batch * c.kv_heads * c.n;
   q = normals(queries * c.d, derive(seed, "q"));
   k = normals(keys * c.d, derive(seed, "k"));
   v = normals(keys * c.e, derive(seed, "v"));
   dy = normals(queries * c.e, derive(seed, "dy"));
-  if (needs.input) x = normals(c.batch * c.n * c.heads * c.d, derive(seed, "x"));
-  if (needs.history) {
+  if (wants.input) x = normals(c.batch * c.n * c.heads * c.d, derive(seed, "x"));
+  if (wants.history) {
     history = normals(c.batch * c.history * c.heads * c.d, derive(seed, "history"));
   }
   bias = normals(bias_planes(c) * c.m * c.n, derive(seed, "bias"));
@@ -134,10 +143,10 @@ ConstHeads AttentionProblem::heads(const std::vector<float>& tensor, std::size_t
 AttentionInputs AttentionProblem::inputs() const {
   AttentionInputs in;
   in.q = heads(q, c.heads, c.m, c.d);
-  in.k = needs.shared_qk ? in.q : heads(k, c.kv_heads, c.n, c.d);
+  in.k = wants.shared_qk ? in.q : heads(k, c.kv_heads, c.n, c.d);
   in.v = heads(v, c.kv_heads, c.n, c.e);
-  if (needs.input) in.x = ConstMatrix(x.data(), c.batch * c.n, c.heads * c.d);
-  if (needs.history) in.history = ConstMatrix(history.data(), c.batch * c.history, c.heads * c.d);
+  if (wants.input) in.x = ConstMatrix(x.data(), c.batch * c.n, c.heads * c.d);
+  if (wants.history) in.history = ConstMatrix(history.data(), c.batch * c.history, c.heads * c.d);
   in.mask.causal = c.causal;
   in.mask.key_lengths = c.key_lengths;
   in.mask.bias = bias_view<const float>(c, bias.data());
@@ -197,7 +206,7 @@ void AttentionProblem::run(const Attention& attention, bool gradients) {
   {
     const Place::Scope scope("attention", Phase::kForward);
     Arena arena(cost.forward_scratch);
-    attention.forward(inputs(), heads(y, c.heads, c.m, c.e), saved, arena);
+    attention.forward({inputs(), heads(y, c.heads, c.m, c.e), saved, arena});
     forward_peak = arena.peak();
   }
   forward_work = meter.at("attention", Phase::kForward);
@@ -207,7 +216,7 @@ void AttentionProblem::run(const Attention& attention, bool gradients) {
 void AttentionProblem::run_backward(const Attention& attention, const AttentionCost& cost,
                                     Meter& meter) {
   dq.assign(q.size(), kGarbage);
-  dk.assign(needs.shared_qk ? 0 : k.size(), kGarbage);
+  dk.assign(wants.shared_qk ? 0 : k.size(), kGarbage);
   dv.assign(v.size(), kGarbage);
   dx.assign(x.size(), kGarbage);
   dbias.assign(bias.size(), 0.5F);
@@ -215,16 +224,16 @@ void AttentionProblem::run_backward(const Attention& attention, const AttentionC
   AttentionGradients grad{.q = heads(dq, c.heads, c.m, c.d),
                           .v = heads(dv, c.kv_heads, c.n, c.e),
                           .bias = bias_view(c, dbias.data())};
-  if (!needs.shared_qk) grad.k = heads(dk, c.kv_heads, c.n, c.d);
-  if (needs.input) grad.x = Matrix(dx.data(), c.batch * c.n, c.heads * c.d);
+  if (!wants.shared_qk) grad.k = heads(dk, c.kv_heads, c.n, c.d);
+  if (wants.input) grad.x = Matrix(dx.data(), c.batch * c.n, c.heads * c.d);
   {
     const Place::Scope scope("attention", Phase::kBackward);
     AttentionInputs in = inputs();
     in.x = {};
     Arena arena(cost.backward_scratch);
     const auto& result = *this;
-    attention.backward(in, result.heads(y, c.heads, c.m, c.e), result.heads(dy, c.heads, c.m, c.e),
-                       saved, grad, signals, arena);
+    attention.backward({in, result.heads(y, c.heads, c.m, c.e), result.heads(dy, c.heads, c.m, c.e),
+                        saved, grad, signals, arena});
     backward_peak = arena.peak();
   }
   backward_work = meter.at("attention", Phase::kBackward);

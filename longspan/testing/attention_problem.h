@@ -13,6 +13,7 @@
 
 #include "longspan/attention/attention.h"
 #include "longspan/attention/exact/full_ref.h"
+#include "longspan/attention/registry.h"
 #include "longspan/base/meter.h"
 
 namespace longspan::testing {
@@ -41,15 +42,47 @@ class AttentionMaker {
   AttentionMaker(std::string_view specification);                                      // NOLINT
   AttentionMaker(const char* text) : AttentionMaker(std::string_view(text)) {}         // NOLINT
   AttentionMaker(const std::string& text) : AttentionMaker(std::string_view(text)) {}  // NOLINT
-  AttentionMaker(std::string name, std::function<std::unique_ptr<Attention>()> make)
+  AttentionMaker(std::string name, LoneAttention::Make make)
       : name_(std::move(name)), make_(std::move(make)) {}
 
   const std::string& name() const { return name_; }
-  std::unique_ptr<Attention> operator()() const { return make_(); }
+  LoneAttention operator()(const AttentionLayout& layout, bool history) const;
 
  private:
   std::string name_;
-  std::function<std::unique_ptr<Attention>()> make_;
+  LoneAttention::Make make_;  // empty: as the registry makes it
+};
+
+// A mechanism of this class without a layer, made from its config.
+template <class Kind>
+class Alone {
+ public:
+  template <class Config>
+  explicit Alone(const Config& config,
+                 const AttentionLayout& layout = {.d_model = 4, .d_head = 4, .max_length = 64},
+                 bool history = false)
+      : lone_([&](const AttentionSite& site) { return std::make_unique<Kind>(config, site); },
+              streams_of(config, layout), layout, history) {}
+
+  Kind& operator*() { return static_cast<Kind&>(lone_.mechanism()); }
+  Kind* operator->() { return &**this; }
+  LoneAttention& lone() { return lone_; }
+  Parameters& parameters() { return lone_.parameters(); }
+
+ private:
+  template <class Config>
+  static Streams streams_of(const Config& config, const AttentionLayout& layout) {
+    if constexpr (requires { Kind::streams(config, layout); }) return Kind::streams(config, layout);
+    return Streams::qkv(layout);
+  }
+  LoneAttention lone_;
+};
+
+// What of its layer a mechanism reads beside q, k and v.
+struct Wants {
+  bool shared_qk = false;
+  bool input = false;
+  bool history = false;
 };
 
 // A mechanism with its parameters drawn for the heads and lengths of a case.
@@ -57,15 +90,15 @@ class SitedAttention {
  public:
   SitedAttention(const AttentionMaker& make, const AttentionCase& c);
 
+  Wants wants() const;
   const Attention& operator*() const { return *attention_; }
-  const Attention* operator->() const { return attention_.get(); }
-  Attention& mechanism() { return *attention_; }
-  Parameters& parameters() { return *parameters_; }
-  const Parameters& parameters() const { return *parameters_; }
+  const Attention* operator->() const { return &*attention_; }
+  Attention& mechanism() { return attention_.mechanism(); }
+  Parameters& parameters() { return attention_.parameters(); }
+  const Parameters& parameters() const { return attention_.parameters(); }
 
  private:
-  std::unique_ptr<Parameters> parameters_;
-  std::unique_ptr<Attention> attention_;
+  LoneAttention attention_;
 };
 
 // The tensors of a problem in any scalar, each [batch, heads, n, width] in that order.
@@ -82,7 +115,7 @@ struct AttentionTensors {
 // Its tensors, random from a fixed seed, and everything that a mechanism makes of them.
 class AttentionProblem {
  public:
-  explicit AttentionProblem(const AttentionCase& c, std::uint64_t seed = 1, Needs needs = {});
+  explicit AttentionProblem(const AttentionCase& c, std::uint64_t seed = 1, Wants wants = {});
 
   AttentionShape shape() const;
   AttentionInputs inputs() const;
@@ -99,7 +132,7 @@ class AttentionProblem {
   static std::vector<double> dense(ConstHeads x);
 
   AttentionCase c;
-  Needs needs;
+  Wants wants;
   std::vector<float> q, k, v, x, history, bias, dy;
   std::vector<std::uint8_t> visible;
   std::vector<float> y, saved, dq, dk, dv, dx, dbias, signals;

@@ -81,8 +81,8 @@ std::vector<AttentionCase> cases_for(const Abilities& able) {
 void check_exact(const AttentionMaker& make, const AttentionCase& c) {
   SCOPED_TRACE(c.name());
   SitedAttention attention(make, c);
-  const Needs needs = attention->needs();
-  AttentionProblem p(c, 1, needs);
+  const Wants wants = attention.wants();
+  AttentionProblem p(c, 1, wants);
   p.run(attention);
   const auto& r = p;
   const FullReference<double> reference = p.reference();
@@ -104,8 +104,8 @@ void check_exact(const AttentionMaker& make, const AttentionCase& c) {
 void check_cost(const AttentionMaker& make, const AttentionCase& c) {
   SCOPED_TRACE(c.name());
   SitedAttention attention(make, c);
-  const Needs needs = attention->needs();
-  AttentionProblem p(c, 1, needs);
+  const Wants wants = attention.wants();
+  AttentionProblem p(c, 1, wants);
   const AttentionCost cost = attention->cost(p.shape());
   p.run(attention);
   EXPECT_EQ(p.forward_peak, cost.forward_scratch);
@@ -128,11 +128,11 @@ void check_cost(const AttentionMaker& make, const AttentionCase& c) {
 void check_threads(const AttentionMaker& make, const AttentionCase& c) {
   SCOPED_TRACE(c.name());
   SitedAttention attention(make, c);
-  const Needs needs = attention->needs();
-  AttentionProblem first(c, 1, needs);
+  const Wants wants = attention.wants();
+  AttentionProblem first(c, 1, wants);
   bool known = false;
   for_each_thread_count([&] {
-    AttentionProblem p(c, 1, needs);
+    AttentionProblem p(c, 1, wants);
     const AttentionCost cost = attention->cost(p.shape());
     p.run(attention);
     if (!std::exchange(known, true)) first = p;
@@ -154,11 +154,11 @@ void check_causal(const AttentionMaker& make, const AttentionCase& c) {
   if (!c.causal || c.m != c.n || c.columns) return;
   SCOPED_TRACE(c.name());
   SitedAttention attention(make, c);
-  const Needs needs = attention->needs();
-  AttentionProblem before(c, 1, needs);
+  const Wants wants = attention.wants();
+  AttentionProblem before(c, 1, wants);
   before.run(attention, false);
   for (const std::size_t t : {std::size_t{0}, c.n / 2, c.n - 1}) {
-    AttentionProblem after(c, 1, needs);
+    AttentionProblem after(c, 1, wants);
     for (std::size_t plane = 0; plane < c.batch * c.kv_heads; ++plane) {
       for (std::size_t x = 0; x < c.d; ++x) after.k[(plane * c.n + t) * c.d + x] += 3.0F;
       for (std::size_t x = 0; x < c.e; ++x) after.v[(plane * c.n + t) * c.e + x] -= 5.0F;
@@ -191,11 +191,11 @@ void check_padding(const AttentionMaker& make, const AttentionCase& c) {
   if (c.key_lengths.empty() || c.columns) return;
   SCOPED_TRACE(c.name());
   SitedAttention attention(make, c);
-  const Needs needs = attention->needs();
-  AttentionProblem before(c, 1, needs);
+  const Wants wants = attention.wants();
+  AttentionProblem before(c, 1, wants);
   // A padded token is also a query where queries and keys are the same tokens; nobody asks for its
   // output then.
-  const bool same_tokens = needs.shared_qk || needs.input;
+  const bool same_tokens = wants.shared_qk || wants.input;
   auto overwrite = [&](std::vector<float>& tensor, std::size_t planes, std::size_t width,
                        float to) {
     for (std::size_t at = 0; at < tensor.size(); ++at) {
@@ -205,7 +205,7 @@ void check_padding(const AttentionMaker& make, const AttentionCase& c) {
   };
   if (same_tokens) overwrite(before.dy, c.heads, c.e, 0.0F);
   AttentionProblem after = before;
-  if (needs.shared_qk) overwrite(after.q, c.heads, c.d, 1e3F);
+  if (wants.shared_qk) overwrite(after.q, c.heads, c.d, 1e3F);
   overwrite(after.k, c.kv_heads, c.d, 1e3F);
   overwrite(after.v, c.kv_heads, c.e, -1e3F);
   overwrite(after.x, 1, c.heads * c.d, 1e3F);
@@ -228,9 +228,9 @@ void check_batch(const AttentionMaker& make, const AttentionCase& c) {
   if (c.batch < 2 || c.columns) return;
   SCOPED_TRACE(c.name());
   SitedAttention attention(make, c);
-  const Needs needs = attention->needs();
-  AttentionProblem before(c, 1, needs);
-  AttentionProblem after(c, 1, needs);
+  const Wants wants = attention.wants();
+  AttentionProblem before(c, 1, wants);
+  AttentionProblem after(c, 1, wants);
   const std::size_t share = after.q.size() / c.batch;
   for (std::size_t at = 0; at < share; ++at) after.q[at] += 1.0F;
   for (std::size_t at = 0; at < after.k.size() / c.batch; ++at) after.k[at] -= 1.0F;
@@ -244,11 +244,11 @@ void check_layout(const AttentionMaker& make, const AttentionCase& c) {
   if (!c.columns) return;
   SCOPED_TRACE(c.name());
   SitedAttention attention(make, c);
-  const Needs needs = attention->needs();
+  const Wants wants = attention.wants();
   AttentionCase dense_case = c;
   dense_case.columns = false;
-  AttentionProblem in_columns(c, 1, needs);
-  AttentionProblem in_planes(dense_case, 1, needs);
+  AttentionProblem in_columns(c, 1, wants);
+  AttentionProblem in_planes(dense_case, 1, wants);
   auto narrow = [](const std::vector<double>& x) { return std::vector<float>(x.begin(), x.end()); };
   const AttentionInputs in = in_columns.inputs();
   in_planes.q = narrow(AttentionProblem::dense(in.q));
@@ -298,7 +298,7 @@ std::vector<double> rows_of_the_whole(const Attention& attention, const Attentio
   std::vector<float> y(p.c.batch * p.c.heads * step.last * p.c.e);
   Heads out(y.data(), p.c.batch, p.c.heads, step.last, p.c.e);
   Arena arena(attention.cost(shape_of(in)).forward_scratch);
-  attention.forward(in, out, {}, arena);
+  attention.forward({in, out, {}, arena});
   out.data += step.first * out.row_stride;
   out.n = step.last - step.first;
   return AttentionProblem::dense(out);
@@ -315,7 +315,7 @@ std::vector<float> run_step(const Attention& attention, const AttentionProblem& 
   Meter meter;
   const Meter::Use use(meter);
   const Place::Scope scope("attention", Phase::kForward);
-  attention.forward(in, Heads(y.data(), p.c.batch, p.c.heads, in.q.n, p.c.e), {}, arena);
+  attention.forward({in, Heads(y.data(), p.c.batch, p.c.heads, in.q.n, p.c.e), {}, arena});
   EXPECT_EQ(arena.peak(), cost.forward_scratch);
   EXPECT_TRUE(meter.at("attention", Phase::kForward) == cost.forward);
   return y;
@@ -334,7 +334,7 @@ void check_decode(const AttentionMaker& make) {
                         .e = 8,
                         .causal = true};
   SitedAttention attention(make, c);
-  const AttentionProblem p(c, 1, attention->needs());
+  const AttentionProblem p(c, 1, attention.wants());
   AttentionShape full = p.shape();
   if (attention->state_floats(full) > 0) return;
   std::vector<float> first_run;
@@ -357,7 +357,8 @@ void check_decode(const AttentionMaker& make) {
 }
 
 void check_attention(const AttentionMaker& attention) {
-  const Abilities abilities = attention()->abilities();
+  const Abilities abilities =
+      attention({.d_model = 4, .d_head = 4, .max_length = 4}, false)->abilities();
   for (const AttentionCase& c : cases_for(abilities)) {
     if (abilities.exact) check_exact(attention, c);
     check_cost(attention, c);

@@ -67,7 +67,7 @@ inline void check_decoding(const Attention& attention, std::size_t n) {
     in.v = in.v.first(t + in.q.n);
     std::vector<float> y(kHeads * in.q.n * kWidth);
     Arena arena(attention.cost(shape_of(in)).forward_scratch);
-    attention.forward(in, Heads(y.data(), 1, kHeads, in.q.n, kWidth), {}, arena);
+    attention.forward({in, Heads(y.data(), 1, kHeads, in.q.n, kWidth), {}, arena});
     for (std::size_t i = 0; i < y.size(); ++i) {
       const std::size_t plane = i / (kWidth * in.q.n);
       const std::size_t query = plane * n + t + i / kWidth % in.q.n;

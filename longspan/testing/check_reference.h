@@ -63,7 +63,7 @@ void check_reference(const AttentionMaker& make, const AttentionCase& c, const R
                      double tolerance = 5e-6) {
   SCOPED_TRACE(make.name() + ": " + c.name());
   SitedAttention sited(make, c);
-  AttentionProblem p(c, 1, sited->needs());
+  AttentionProblem p(c, 1, sited.wants());
   p.run(sited);
   const auto& r = p;
   const AttentionTensors<double> real = p.tensors(sited.parameters());
@@ -77,7 +77,7 @@ void check_reference(const AttentionMaker& make, const AttentionCase& c, const R
   auto t = detail::complex_of(real);
   auto wanted = [&](auto& tensor) { return detail::complex_step(reference, t, tensor, dy); };
   std::vector<double> dq = wanted(t.q);
-  if (p.needs.shared_qk) {
+  if (p.wants.shared_qk) {
     const std::vector<double> dk = wanted(t.k);
     for (std::size_t i = 0; i < dq.size(); ++i) dq[i] += dk[i];
   } else {
@@ -85,7 +85,7 @@ void check_reference(const AttentionMaker& make, const AttentionCase& c, const R
   }
   expect(AttentionProblem::dense(r.heads(p.dq, c.heads, c.m, c.d)), dq, "dq");
   expect(AttentionProblem::dense(r.heads(p.dv, c.kv_heads, c.n, c.e)), wanted(t.v), "dv");
-  if (p.needs.input) expect({p.dx.begin(), p.dx.end()}, wanted(t.x), "dx");
+  if (p.wants.input) expect({p.dx.begin(), p.dx.end()}, wanted(t.x), "dx");
   for (const Parameter& parameter : sited.parameters().all()) {
     if (parameter.constant) continue;
     expect({parameter.gradient.begin(), parameter.gradient.end()},

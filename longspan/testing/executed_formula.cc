@@ -131,20 +131,14 @@ Cost Formula::attention(const Site& site) const {
     specification = c_.decoder_attention;
   }
   if (site.cross && !c_.cross_attention.empty()) specification = c_.cross_attention;
-  const auto mechanism = make_attention(turn_of(specification, site.layer));
-  Parameters own;
-  Parameter& projections = own.declare("qkv", 3 * d(), d(), Initializer::zeros());
-  Parameter& biases = own.declare("bias", 3 * d(), Initializer::zeros());
+  const LoneAttention mechanism(turn_of(specification, site.layer),
+                                {.layer = site.layer,
+                                 .d_model = c_.d_model,
+                                 .heads = c_.heads,
+                                 .kv_heads = c_.kv_heads == 0 ? c_.heads : c_.kv_heads,
+                                 .d_head = c_.d_model / c_.heads,
+                                 .max_length = c_.max_length});
   const bool bias = c_.bias && c_.attention_bias;
-  mechanism->declare({.parameters = own,
-                      .layer = site.layer,
-                      .d_model = c_.d_model,
-                      .heads = c_.heads,
-                      .kv_heads = c_.kv_heads == 0 ? c_.heads : c_.kv_heads,
-                      .d_head = c_.d_model / c_.heads,
-                      .max_length = c_.max_length,
-                      .projections = site.cross ? nullptr : &projections,
-                      .projections_bias = site.cross || !bias ? nullptr : &biases});
   const AttentionCost inner =
       mechanism->cost({.batch = batch_.batch,
                        .heads = c_.heads,
@@ -158,16 +152,18 @@ Cost Formula::attention(const Site& site) const {
                        .dropout = drops()});
   const Count queries = site.rows(batch_.batch);
   const Count keys = Count{batch_.batch} * site.n;
-  const Count k_width = mechanism->needs().shared_qk ? 0 : kv_width();
+  const Count k_width = mechanism->abilities().shared_qk ? 0 : kv_width();
   Cost cost = linear(queries, d(), d(), bias);  // W_O
   if (site.cross) {
     cost += linear(queries, d(), d(), bias) + linear(keys, d(), 2 * kv_width(), bias);
   } else {
     cost += linear(queries, d(), d() + k_width + kv_width(), bias);
   }
-  if (adapted()) {
-    cost += adapter(queries, d(), d());
-    cost += adapter(queries, d(), site.cross ? d() : d() + k_width + kv_width());
+  if (adapted()) {                       // one beside each matrix
+    cost += adapter(queries, d(), d());  // W_O
+    cost += adapter(queries, d(), d());  // W_Q
+    if (k_width > 0) cost += adapter(keys, d(), k_width);
+    cost += adapter(keys, d(), kv_width());
   }
   cost.forward += inner.forward;
   cost.backward += inner.backward;

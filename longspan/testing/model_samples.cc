@@ -82,8 +82,7 @@ ModelCase sample_model(std::uint64_t n) {
   Draws draw(n);
   const auto all = mechanisms();
   const Mechanism& mechanism = all[n % all.size()];
-  const Abilities able = mechanism.make("")->abilities();
-  const Needs needs = mechanism.make("")->needs();
+  const Abilities able = mechanism.abilities("");
   ModelConfig c;
   c.family = draw.of(kFamilies);
   if (c.family == "decoder" && !able.causal) c.family = "encoder";
@@ -98,7 +97,7 @@ ModelCase sample_model(std::uint64_t n) {
   c.max_length = draw.between(20, 90);
   c.attention = mechanism.name;
   if (both && !able.causal) c.decoder_attention = "flash";
-  if (needs.shared_qk || needs.input || needs.history || !able.cross) c.cross_attention = "full";
+  if (!able.cross) c.cross_attention = "full";
   if (able.grouped_heads && c.heads % 2 == 0 && draw.once_in(2)) c.kv_heads = c.heads / 2;
   c.norm = draw.once_in(2) ? "rms" : "layer";
   c.final_norm = !draw.once_in(4);

@@ -296,8 +296,7 @@ std::vector<ModelCase> model_cases() {
 }
 
 std::vector<ModelConfig> models_around(const Mechanism& mechanism) {
-  const Abilities able = mechanism.make("")->abilities();
-  const Needs needs = mechanism.make("")->needs();
+  const Abilities able = mechanism.abilities("");
   std::vector<ModelConfig> models;
   for (const std::string family : {"encoder", "decoder", "encoder-decoder"}) {
     if (family == "decoder" && !able.causal) continue;
@@ -312,9 +311,8 @@ std::vector<ModelConfig> models_around(const Mechanism& mechanism) {
       c.vocab = 19;
       c.max_length = 150;
       c.attention = mechanism.name;
-      const bool one_sequence = needs.shared_qk || needs.input || needs.history || !able.cross;
       if (!able.causal) c.decoder_attention = "flash";
-      if (one_sequence) c.cross_attention = "flash";
+      if (!able.cross) c.cross_attention = "flash";
     }
   }
   return models;

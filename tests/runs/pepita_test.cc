@@ -119,7 +119,7 @@ INSTANTIATE_TEST_SUITE_P(Frozen, ForwardModel, ::testing::ValuesIn(testing::froz
 class ForwardMechanism : public ::testing::TestWithParam<Mechanism> {};
 
 TEST_P(ForwardMechanism, IsRightInEveryFamilyAndWiring) {
-  const Abilities able = GetParam().make("")->abilities();
+  const Abilities able = GetParam().abilities("");
   for (ModelConfig c : testing::models_around(GetParam())) {
     c.dropout = able.dropout ? 0.1F : 0.0F;
     const BatchShape shape{.batch = 2,
@@ -193,8 +193,8 @@ TEST(Mempepita, WeightsEqualPepitasBitForBitAfterSteps) {
   for (const std::string family : {"encoder", "decoder", "encoder-decoder"}) {
     for (const std::string attention :
          {"flash", "full", "performer", "linear", "bigbird", "reformer"}) {
-      const auto mechanism = make_attention(attention);
-      if (family == "decoder" && !mechanism->abilities().causal) continue;
+      const Abilities able = abilities_of(attention);
+      if (family == "decoder" && !able.causal) continue;
       ModelConfig c;
       c.family = family;
       c.layers = 2;
@@ -204,10 +204,9 @@ TEST(Mempepita, WeightsEqualPepitasBitForBitAfterSteps) {
       c.vocab = 17;
       c.max_length = 64;
       c.attention = attention;
-      if (!mechanism->abilities().causal) c.decoder_attention = "flash";
-      if (!mechanism->abilities().cross || mechanism->needs().shared_qk)
-        c.cross_attention = "flash";
-      c.dropout = mechanism->abilities().dropout ? 0.1F : 0.0F;
+      if (!able.causal) c.decoder_attention = "flash";
+      if (!able.cross) c.cross_attention = "flash";
+      c.dropout = able.dropout ? 0.1F : 0.0F;
       SCOPED_TRACE(family + " " + attention);
       const char* optimizer = attention == "full"     ? "adam"
                               : attention == "linear" ? "sgd"

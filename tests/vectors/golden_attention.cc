@@ -38,9 +38,9 @@ void run_attention(const Case& golden, const Attention& attention, Comparison& c
   std::vector<float> saved(cost.saved);
   std::vector<float> out(c.upstream.size());
   const Heads y = heads_of(out, c.shape_out);
-  attention.forward(c.in, y, {}, arena);
+  attention.forward({c.in, y, {}, arena});
   comparison.output("out64", out);
-  attention.forward(c.in, y, saved, arena);
+  attention.forward({c.in, y, saved, arena});
   comparison.output("out64", out);
 
   std::vector<float> dq(c.q.size());
@@ -48,9 +48,13 @@ void run_attention(const Case& golden, const Attention& attention, Comparison& c
   std::vector<float> dv(c.v.size());
   std::vector<float> signals(cost.signals);
   attention.backward(
-      c.in, y, heads_of(c.upstream, c.shape_out), saved,
-      {.q = heads_of(dq, c.shape_q), .k = heads_of(dk, c.shape_k), .v = heads_of(dv, c.shape_v)},
-      signals, arena);
+      {c.in,
+       y,
+       heads_of(c.upstream, c.shape_out),
+       saved,
+       {.q = heads_of(dq, c.shape_q), .k = heads_of(dk, c.shape_k), .v = heads_of(dv, c.shape_v)},
+       signals,
+       arena});
   comparison.gradient("grad.q", dq);
   comparison.gradient("grad.k", dk);
   comparison.gradient("grad.v", dv);

@@ -1,4 +1,5 @@
 #include "longspan/attention/pattern/bigbird.h"
+#include "longspan/testing/attention_problem.h"
 #include "tests/vectors/golden_attention.h"
 #include "tests/vectors/golden_sparse.h"
 
@@ -9,11 +10,11 @@ void run_bigbird(const Case& golden, Comparison& comparison) {
   config.block = golden.config().at("block_size").get<std::size_t>();
   config.random = golden.config().at("num_random_blocks").get<std::size_t>();
   config.padded = true;
-  BigBirdAttention attention(config);
+  testing::Alone<BigBirdAttention> attention(config);
   const Shape shape = golden.file().at("rand_blocks").shape;
-  attention.use({.blocks = golden.integers("rand_blocks"), .rows = shape.at(1)});
+  attention->use({.blocks = golden.integers("rand_blocks"), .rows = shape.at(1)});
   comparison.begin("bigbird");
-  run_attention(golden, attention, comparison);
+  run_attention(golden, *attention, comparison);
   comparison.finish();
 }
 

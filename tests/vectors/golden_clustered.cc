@@ -7,6 +7,7 @@
 #include "longspan/attention/cluster/improved_clustered.h"
 #include "longspan/base/error.h"
 #include "longspan/kernels/hash/hash.h"
+#include "longspan/testing/attention_problem.h"
 #include "tests/vectors/golden_attention.h"
 
 namespace longspan::golden {
@@ -61,9 +62,13 @@ std::vector<float> run(const Case& golden, const Kind& attention, const std::str
   std::vector<float> dk(c.k.size());
   std::vector<float> dv(c.v.size());
   attention.backward(
-      c.in, y, heads_of(c.upstream, c.shape_out), saved,
-      {.q = heads_of(dq, c.shape_q), .k = heads_of(dk, c.shape_k), .v = heads_of(dv, c.shape_v)},
-      {}, arena);
+      {c.in,
+       y,
+       heads_of(c.upstream, c.shape_out),
+       saved,
+       {.q = heads_of(dq, c.shape_q), .k = heads_of(dk, c.shape_k), .v = heads_of(dv, c.shape_v)},
+       {},
+       arena});
   comparison.gradient(prefix + "q", dq);
   comparison.gradient(prefix + "k", dk);
   comparison.gradient(prefix + "v", dv);
@@ -77,7 +82,7 @@ void run_clustered(const Case& golden, Comparison& comparison) {
   config.clusters = golden.config().at("clusters").get<std::size_t>();
   config.bits = golden.config().at("bits").get<std::size_t>();
   comparison.begin("clustered");
-  run(golden, ClusteredAttention(config), "grad.", comparison);
+  run(golden, *testing::Alone<ClusteredAttention>(config), "grad.", comparison);
   comparison.finish();
 }
 
@@ -88,12 +93,12 @@ void run_improved_clustered(const Case& golden, Comparison& comparison) {
   config.topk = golden.config().at("topk").get<std::size_t>();
   comparison.begin("improved-clustered");
   config.gradient = "constant-mass";
-  const ImprovedClusteredAttention attention(config);
-  const std::vector<float> saved = run(golden, attention, "grad.", comparison);
-  check_keys(golden, attention.saved_keys(saved, shape_of(AttentionCase(golden).in)));
+  testing::Alone<ImprovedClusteredAttention> attention(config);
+  const std::vector<float> saved = run(golden, *attention, "grad.", comparison);
+  check_keys(golden, attention->saved_keys(saved, shape_of(AttentionCase(golden).in)));
   comparison.finish();
   config.gradient = "exact";
-  run(golden, ImprovedClusteredAttention(config), "grad_full.", comparison);
+  run(golden, *testing::Alone<ImprovedClusteredAttention>(config), "grad_full.", comparison);
 }
 
 }  // namespace longspan::golden

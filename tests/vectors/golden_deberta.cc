@@ -5,6 +5,7 @@
 #include "longspan/base/error.h"
 #include "longspan/kernels/gemm/gemm.h"
 #include "longspan/kernels/rows/vector.h"
+#include "longspan/testing/attention_problem.h"
 #include "tests/vectors/golden_sparse.h"
 
 namespace longspan::golden {
@@ -12,27 +13,36 @@ namespace longspan::golden {
 namespace {
 
 // A layer's projections q|k|v around the mechanism, up to the heads side by side.
+AttentionLayout layout_of(const Shape& shape, std::size_t heads) {
+  require(shape.size() == 3, "[golden] x is {}; need [batch, n, width]", to_string(shape));
+  return {.d_model = shape[2],
+          .heads = heads,
+          .kv_heads = heads,
+          .d_head = shape[2] / heads,
+          .max_length = shape[1]};
+}
+
 class Layer {
  public:
   Layer(const Case& golden, const DebertaConfig& config)
-      : golden_(golden), attention_(config), x_(golden.file().floats("x")) {
-    const Shape shape = golden.file().at("x").shape;
-    require(shape.size() == 3, "[golden] x is {}; need [batch, n, width]", to_string(shape));
-    batch_ = shape[0];
-    width_ = shape[2];
-    heads_ = golden.config().at("heads").get<std::size_t>();
+      : golden_(golden),
+        shape_(golden.file().at("x").shape),
+        heads_(golden.config().at("heads").get<std::size_t>()),
+        alone_(config, layout_of(shape_, heads_)),
+        attention_(*alone_),
+        parameters_(alone_.parameters()),
+        x_(golden.file().floats("x")) {
+    batch_ = shape_[0];
+    width_ = shape_[2];
     const nlohmann::json& lengths = golden.config().at("lengths");
     if (lengths.is_array()) lengths_ = lengths.get<std::vector<std::int32_t>>();
-    weight_ = &parameters_.declare("qkv.weight", 3 * width_, width_, Initializer::zeros());
-    bias_ = &parameters_.declare("qkv.bias", 3 * width_, Initializer::zeros());
-    attention_.declare({.parameters = parameters_,
-                        .d_model = width_,
-                        .heads = heads_,
-                        .kv_heads = heads_,
-                        .d_head = width_ / heads_,
-                        .max_length = shape[1],
-                        .projections = weight_,
-                        .projections_bias = bias_});
+    // Where positions use the layer's projections these are there already.
+    if (parameters_.find("attention.qkv.weight") == nullptr) {
+      parameters_.declare("attention.qkv.weight", 3 * width_, width_, Initializer::zeros());
+      parameters_.declare("attention.qkv.bias", 3 * width_, Initializer::zeros());
+    }
+    weight_ = parameters_.find("attention.qkv.weight");
+    bias_ = parameters_.find("attention.qkv.bias");
     parameters_.allocate();
     read("rel_embeddings", "stack.relative");
   }
@@ -66,10 +76,14 @@ class Layer {
     Arena arena(std::max(cost.forward_scratch, cost.backward_scratch));
     std::vector<float> saved(cost.saved), signals(cost.signals);
     std::vector<float> dy = golden_.file().floats("upstream");
-    attention_.forward(in, columns(y), saved, arena);
-    attention_.backward(in, columns(y), columns(dy), saved,
-                        {.q = part(gradient, 0), .k = part(gradient, 1), .v = part(gradient, 2)},
-                        signals, arena);
+    attention_.forward({in, columns(y), saved, arena});
+    attention_.backward({in,
+                         columns(y),
+                         columns(dy),
+                         saved,
+                         {.q = part(gradient, 0), .k = part(gradient, 1), .v = part(gradient, 2)},
+                         signals,
+                         arena});
     attention_.accumulate(in, saved, signals);
     const ConstMatrix dprojected(gradient.data(), rows, 3 * width_);
     gemm(dprojected, weight_->matrix(), {dx.data(), rows, width_});
@@ -85,13 +99,16 @@ class Layer {
 
  private:
   const Case& golden_;
-  DebertaAttention attention_;
-  Parameters parameters_;
+  Shape shape_;
+  std::size_t heads_;
+  testing::Alone<DebertaAttention> alone_;
+  const DebertaAttention& attention_;
+  Parameters& parameters_;
   Parameter* weight_ = nullptr;
   Parameter* bias_ = nullptr;
   std::vector<float> x_;
   std::vector<std::int32_t> lengths_;
-  std::size_t batch_ = 0, width_ = 0, heads_ = 0;
+  std::size_t batch_ = 0, width_ = 0;
 };
 
 struct Terms {
@@ -128,8 +145,8 @@ void run_deberta_v1(const Case& golden, Comparison& comparison) {
   Layer layer(golden, config);
   const std::size_t width = layer.width();
   const std::vector<float> in_proj = golden.file().floats("w.in_proj.weight");
-  Parameter& weight = layer.parameter("qkv.weight");
-  Parameter& bias = layer.parameter("qkv.bias");
+  Parameter& weight = layer.parameter("attention.qkv.weight");
+  Parameter& bias = layer.parameter("attention.qkv.bias");
   for_each_row(layer, [&](std::size_t ours, std::size_t theirs) {
     std::copy_n(&in_proj[theirs * width], width, &weight.value[ours * width]);
   });
@@ -169,8 +186,8 @@ void run_deberta_v2(const Case& golden, Comparison& comparison) {
   config.key_bias = true;
   Layer layer(golden, config);
   const std::size_t width = layer.width();
-  Parameter& weight = layer.parameter("qkv.weight");
-  Parameter& bias = layer.parameter("qkv.bias");
+  Parameter& weight = layer.parameter("attention.qkv.weight");
+  Parameter& bias = layer.parameter("attention.qkv.bias");
   const std::string parts[] = {"query_proj", "key_proj", "value_proj"};
   for (std::size_t i = 0; i < 3; ++i) {
     std::ranges::copy(golden.file().floats("w." + parts[i] + ".weight"),

@@ -23,7 +23,7 @@ constexpr std::array<std::string_view, 2> kSoftmaxMechanisms = {"full", "flash"}
 void run_full(const Case& golden, Comparison& comparison) {
   for (const std::string_view mechanism : kSoftmaxMechanisms) {
     comparison.begin(mechanism);
-    run_attention(golden, *make_attention(mechanism), comparison);
+    run_attention(golden, *LoneAttention(mechanism, {}), comparison);
     comparison.finish();
   }
 }

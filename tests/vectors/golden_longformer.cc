@@ -4,6 +4,7 @@
 #include "longspan/base/error.h"
 #include "longspan/kernels/gemm/gemm.h"
 #include "longspan/kernels/rows/vector.h"
+#include "longspan/testing/attention_problem.h"
 #include "tests/vectors/golden_sparse.h"
 
 namespace longspan::golden {
@@ -52,17 +53,16 @@ void run_longformer(const Case& golden, Comparison& comparison) {
   const std::size_t heads = golden.config().at("heads").get<std::size_t>();
   const std::size_t w = shape[2];
   const std::size_t rows = shape[0] * shape[1];
-  Parameters parameters;
+  testing::Alone<LongformerAttention> attention(
+      LongformerConfig{.window = golden.config().at("attention_window").get<std::size_t>()},
+      {.d_model = w,
+       .heads = heads,
+       .kv_heads = heads,
+       .d_head = w / heads,
+       .max_length = shape[1]});
+  Parameters& parameters = attention.parameters();
   Parameter& weight = parameters.declare("qkv.weight", 3 * w, w, Initializer::zeros());
   Parameter& bias = parameters.declare("qkv.bias", 3 * w, Initializer::zeros());
-  LongformerAttention attention(
-      {.window = golden.config().at("attention_window").get<std::size_t>()});
-  attention.declare({.parameters = parameters,
-                     .d_model = w,
-                     .heads = heads,
-                     .kv_heads = heads,
-                     .d_head = w / heads,
-                     .max_length = shape[1]});
   parameters.allocate();
   Parameter& global_weight = *parameters.find("attention.global.weight");
   Parameter& global_bias = *parameters.find("attention.global.bias");
@@ -93,19 +93,23 @@ void run_longformer(const Case& golden, Comparison& comparison) {
   in.x = input;
   in.mask.key_lengths = lengths;
   in.mask.globals = marks;
-  const AttentionCost cost = attention.cost(shape_of(in));
+  const AttentionCost cost = attention->cost(shape_of(in));
   Arena arena(std::max(cost.forward_scratch, cost.backward_scratch));
   std::vector<float> saved(cost.saved), signals(cost.signals);
   comparison.begin("longformer");
-  attention.forward(in, columns(y), saved, arena);
+  attention->forward({in, columns(y), saved, arena});
   comparison.output("out64", y);
-  attention.backward(in, columns(y), columns(dy), saved,
-                     {.q = part(gradient, 0),
-                      .k = part(gradient, 1),
-                      .v = part(gradient, 2),
-                      .x = Matrix(dx.data(), rows, w)},
-                     signals, arena);
-  attention.accumulate(in, saved, signals);
+  attention->backward({in,
+                       columns(y),
+                       columns(dy),
+                       saved,
+                       {.q = part(gradient, 0),
+                        .k = part(gradient, 1),
+                        .v = part(gradient, 2),
+                        .x = Matrix(dx.data(), rows, w)},
+                       signals,
+                       arena});
+  attention->accumulate(in, saved, signals);
   const ConstMatrix dprojected(gradient.data(), rows, 3 * w);
   gemm(dprojected, weight.matrix(), {dx.data(), rows, w}, {.accumulate = true});
   gemm(dprojected, input, weight.gradient_matrix(), {.transpose_a = true});

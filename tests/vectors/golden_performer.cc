@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "longspan/attention/feature/performer.h"
+#include "longspan/testing/attention_problem.h"
 #include "tests/vectors/golden_attention.h"
 #include "tests/vectors/golden_feature.h"
 
@@ -17,13 +18,13 @@ void run_performer(const Case& golden, Comparison& comparison) {
   if (!relu && !plain) ours.epsilon = 1e-4F;
   if (config.value("causal", false) && !plain) ours.sum_epsilon = 1e-6F;
   comparison.begin("performer");
-  PerformerAttention performer(ours);
-  Parameters parameters;
-  performer.declare({.parameters = parameters, .d_head = config.at("d_head").get<std::size_t>()});
+  testing::Alone<PerformerAttention> performer(ours,
+                                               {.d_head = config.at("d_head").get<std::size_t>()});
+  Parameters& parameters = performer.parameters();
   parameters.allocate();
   const Parameter& omega = *parameters.find("attention.performer.features");
   golden.file().read_into("projection", omega.shape(), omega.value);
-  run_attention(golden, performer, comparison);
+  run_attention(golden, *performer, comparison);
   comparison.finish();
 }
 

@@ -6,6 +6,7 @@
 #include "longspan/attention/cluster/reformer.h"
 #include "longspan/base/error.h"
 #include "longspan/kernels/gemm/gemm.h"
+#include "longspan/testing/attention_problem.h"
 
 namespace longspan::golden {
 
@@ -14,9 +15,13 @@ namespace {
 // A declared mechanism whose rotations are those of the case.
 struct Reformer {
   Reformer(const Case& golden, const ReformerConfig& config, const AttentionInputs& in)
-      : attention(config) {
-    attention.declare(
-        {.parameters = parameters, .heads = in.q.heads, .d_head = in.q.d, .max_length = in.q.n});
+      : alone(config, {.d_model = in.q.heads * in.q.d,
+                       .heads = in.q.heads,
+                       .kv_heads = in.q.heads,
+                       .d_head = in.q.d,
+                       .max_length = in.q.n}),
+        attention(*alone) {
+    Parameters& parameters = alone.parameters();
     parameters.allocate();
     const std::vector<float> rotations = golden.file().floats("rotations");
     const std::span<float> ours = parameters.all().front().value;
@@ -24,8 +29,8 @@ struct Reformer {
             ours.size());
     std::ranges::copy(rotations, ours.begin());
   }
-  Parameters parameters;
-  ReformerAttention attention;
+  testing::Alone<ReformerAttention> alone;
+  const ReformerAttention& attention;
 };
 
 // Forward and backward; y, dq and dv have the strides of q and v.
@@ -56,11 +61,11 @@ void run(const Case& golden, const ReformerConfig& config, const AttentionInputs
   const AttentionCost cost = reformer.attention.cost(s);
   Arena arena(std::max(cost.forward_scratch, cost.backward_scratch));
   std::vector<float> saved(cost.saved);
-  reformer.attention.forward(in, to.y, saved, arena);
+  reformer.attention.forward({in, to.y, saved, arena});
   const bool extra = config.padding == "bucket" && !s.key_lengths.empty();
   check_buckets(golden, saved, s, config.rounds,
                 reformer.attention.code(s.n).buckets() + (extra ? 1 : 0));
-  reformer.attention.backward(in, to.y, upstream, saved, {.q = to.dq, .v = to.dv}, {}, arena);
+  reformer.attention.backward({in, to.y, upstream, saved, {.q = to.dq, .v = to.dv}, {}, arena});
 }
 
 std::vector<std::int32_t> lengths_of(const Case& golden) {

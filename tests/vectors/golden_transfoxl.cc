@@ -5,6 +5,7 @@
 #include "longspan/kernels/gemm/gemm.h"
 #include "longspan/kernels/rows/norm.h"
 #include "longspan/kernels/rows/vector.h"
+#include "longspan/testing/attention_problem.h"
 #include "tests/vectors/golden_sparse.h"
 
 namespace longspan::golden {
@@ -26,22 +27,25 @@ class Layer {
     if (golden.config().at("mem_len").get<std::size_t>() > 0) {
       history_ = golden.file().floats("mems");
     }
-    qkv_ = &parameters_.declare("qkv_net.weight", 3 * width_, d_model_, Initializer::zeros());
-    out_ = &parameters_.declare("o_net.weight", d_model_, width_, Initializer::zeros());
-    gamma_ = &parameters_.declare("layer_norm.weight", d_model_, Initializer::zeros());
-    beta_ = &parameters_.declare("layer_norm.bias", d_model_, Initializer::zeros());
-    attention_.declare({.parameters = parameters_,
-                        .d_model = d_model_,
+    alone_ = std::make_unique<testing::Alone<TransformerXlAttention>>(
+        TransformerXlConfig{},
+        AttentionLayout{.d_model = d_model_,
                         .heads = heads_,
                         .kv_heads = heads_,
                         .d_head = width_ / heads_,
-                        .max_length = shape.at(1),
-                        .projections = qkv_});
-    parameters_.allocate();
-    for (Parameter* p : {qkv_, out_, gamma_, beta_}) read("w." + p->name, *p);
-    read("w.r_net.weight", *parameters_.find("attention.relative.weight"));
-    read("w.r_w_bias", *parameters_.find("attention.relative.u"));
-    read("w.r_r_bias", *parameters_.find("attention.relative.v"));
+                        .max_length = shape.at(1)},
+        /*history=*/true);
+    Parameters& parameters = alone_->parameters();
+    qkv_ = parameters.find("attention.qkv.weight");
+    out_ = &parameters.declare("o_net.weight", d_model_, width_, Initializer::zeros());
+    gamma_ = &parameters.declare("layer_norm.weight", d_model_, Initializer::zeros());
+    beta_ = &parameters.declare("layer_norm.bias", d_model_, Initializer::zeros());
+    parameters.allocate();
+    read("w.qkv_net.weight", *qkv_);
+    for (Parameter* p : {out_, gamma_, beta_}) read("w." + p->name, *p);
+    read("w.r_net.weight", *parameters.find("attention.relative.weight"));
+    read("w.r_w_bias", *parameters.find("attention.relative.u"));
+    read("w.r_r_bias", *parameters.find("attention.relative.v"));
   }
 
   void run(Comparison& comparison) {
@@ -56,21 +60,25 @@ class Layer {
     in.v = part(projected, 2);
     in.mask.causal = true;
     in.history = ConstMatrix(history_.data(), history_.size() / d_model_, d_model_);
-    const AttentionCost cost = attention_.cost(shape_of(in));
+    const AttentionCost cost = (*alone_)->cost(shape_of(in));
     Arena arena(std::max(cost.forward_scratch, cost.backward_scratch));
     std::vector<float> saved(cost.saved), signals(cost.signals);
     const Matrix y = take(rows, width_);
-    attention_.forward(in, heads_in(y), saved, arena);
+    (*alone_)->forward({in, heads_in(y), saved, arena});
     const Matrix dsum = finish(x, y, comparison);
 
     const Matrix dattention = take(rows, width_);
     gemm(dsum, out_->matrix(), dattention);
     gemm(dsum, y, out_->gradient_matrix(), {.transpose_a = true});
-    attention_.backward(
-        in, heads_in(y), heads_in(dattention), saved,
-        {.q = part(dprojected, 0), .k = part(dprojected, 1), .v = part(dprojected, 2)}, signals,
-        arena);
-    attention_.accumulate(in, saved, signals);
+    (*alone_)->backward(
+        {in,
+         heads_in(y),
+         heads_in(dattention),
+         saved,
+         {.q = part(dprojected, 0), .k = part(dprojected, 1), .v = part(dprojected, 2)},
+         signals,
+         arena});
+    (*alone_)->accumulate(in, saved, signals);
     gemm(dprojected, x, qkv_->gradient_matrix(), {.transpose_a = true, .accumulate = true});
     gemm(dprojected, qkv_->matrix(), dsum, {.accumulate = true});
     comparison.gradient("grad.w", {dsum.data, dsum.size()});
@@ -111,9 +119,9 @@ class Layer {
   }
 
   void compare(const AttentionInputs& in, std::span<const float> signals, Comparison& comparison) {
-    const Parameter& relative = *parameters_.find("attention.relative.weight");
+    const Parameter& relative = *alone_->parameters().find("attention.relative.weight");
     // Their distances fall from the largest to 0.
-    const ConstMatrix dkr = attention_.table_signal(signals, shape_of(in));
+    const ConstMatrix dkr = (*alone_)->table_signal(signals, shape_of(in));
     const Matrix dr = take(dkr.rows, d_model_);
     gemm(dkr, relative.matrix(), dr);
     std::vector<float> reversed;
@@ -122,22 +130,24 @@ class Layer {
     }
     comparison.gradient("grad.r", reversed);
     if (!history_.empty()) {
-      const ConstMatrix past = attention_.history_signal(signals, shape_of(in));
+      const ConstMatrix past = (*alone_)->history_signal(signals, shape_of(in));
       const Matrix dmems = take(past.rows, d_model_);
       gemm(past, qkv_->matrix().slice_rows(width_, 2 * width_), dmems);
       comparison.gradient("grad.mems", {dmems.data, dmems.size()});
     }
-    for (const Parameter* p : {qkv_, out_, gamma_, beta_}) {
+    comparison.gradient("grad.w.qkv_net.weight", qkv_->gradient);
+    for (const Parameter* p : {out_, gamma_, beta_}) {
       comparison.gradient("grad.w." + p->name, p->gradient);
     }
     comparison.gradient("grad.w.r_net.weight", relative.gradient);
-    comparison.gradient("grad.w.r_w_bias", parameters_.find("attention.relative.u")->gradient);
-    comparison.gradient("grad.w.r_r_bias", parameters_.find("attention.relative.v")->gradient);
+    comparison.gradient("grad.w.r_w_bias",
+                        alone_->parameters().find("attention.relative.u")->gradient);
+    comparison.gradient("grad.w.r_r_bias",
+                        alone_->parameters().find("attention.relative.v")->gradient);
   }
 
   const Case& golden_;
-  TransformerXlAttention attention_;
-  Parameters parameters_;
+  std::unique_ptr<testing::Alone<TransformerXlAttention>> alone_;
   Parameter *qkv_ = nullptr, *out_ = nullptr, *gamma_ = nullptr, *beta_ = nullptr;
   std::vector<float> x_, history_;
   std::vector<std::vector<float>> memory_;

@@ -25,13 +25,15 @@ Heads take_rows(const AttentionShape& s, const ClusteredQueries& queries, std::s
 
 }  // namespace
 
-ClusteredAttention::ClusteredAttention(const ClusteredConfig& config) : config_(config) {
+Abilities ClusteredAttention::can(const ClusteredConfig& config) {
   ClusteredQueries::check(kName, config.clustering());
+  return {.cross = true, .key_lengths = true, .grouped_heads = true};
 }
 
-void ClusteredAttention::declare(const AttentionSite& site) {
-  planes_ = &ClusteredQueries::declare(config_.clustering(), site);
-}
+ClusteredAttention::ClusteredAttention(const ClusteredConfig& config, const AttentionSite& site)
+    : Attention(can(config)),
+      config_(config),
+      planes_(&ClusteredQueries::declare(config.clustering(), site)) {}
 
 AttentionCost ClusteredAttention::cost(const AttentionShape& s) const {
   const ClusteredQueries queries(config_.clustering(), s);
@@ -57,7 +59,7 @@ void ClusteredAttention::attend(const AttentionInputs& in, const ClusteredQuerie
   queries.means(in, centroids);
   AttentionInputs few = in;
   few.q = centroids;
-  FlashAttention().forward(few, values, levels, arena);
+  FlashAttention().forward({few, values, levels, arena});
   queries.broadcast(values, y);
   if (!saved.empty()) {
     queries.keep(saved);
@@ -66,9 +68,11 @@ void ClusteredAttention::attend(const AttentionInputs& in, const ClusteredQuerie
   report(queries.mean_work());
 }
 
-void ClusteredAttention::run_forward(const AttentionInputs& in, Heads y, std::span<float> saved,
-                                     Arena& arena) const {
-  require(planes_ != nullptr, "[clustered] has no planes; need a layer that declares them");
+void ClusteredAttention::run_forward(const ForwardCall& call) const {
+  const AttentionInputs& in = call.in;
+  const Heads y = call.y;
+  const std::span<float> saved = call.saved;
+  Arena& arena = call.arena;
   ClusteredQueries queries(config_.clustering(), shape_of(in));
   queries.book(arena);
   queries.assign(in, *planes_, arena);
@@ -86,9 +90,13 @@ void ClusteredAttention::forward_assigned(const AttentionInputs& in,
   attend(in, queries, y, saved, arena);
 }
 
-void ClusteredAttention::run_backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
-                                      std::span<const float> saved, const AttentionGradients& grad,
-                                      std::span<float> /*signals*/, Arena& arena) const {
+void ClusteredAttention::run_backward(const BackwardCall& call) const {
+  const AttentionInputs& in = call.in;
+  const ConstHeads y = call.y;
+  const ConstHeads dy = call.dy;
+  const std::span<const float> saved = call.saved;
+  const AttentionGradients& grad = call.grad;
+  Arena& arena = call.arena;
   const AttentionShape s = shape_of(in);
   const std::size_t queries_saved = s.batch * s.heads * s.m;
   ClusteredQueries queries(config_.clustering(), s);
@@ -114,8 +122,13 @@ void ClusteredAttention::run_backward(const AttentionInputs& in, ConstHeads y, C
   }
   AttentionInputs few = in;
   few.q = centroids;
-  FlashAttention().backward(few, values, dvalues, saved.subspan(queries_saved),
-                            {.q = dcentroids, .k = grad.k, .v = grad.v}, {}, arena);
+  FlashAttention().backward({few,
+                             values,
+                             dvalues,
+                             saved.subspan(queries_saved),
+                             {.q = dcentroids, .k = grad.k, .v = grad.v},
+                             {},
+                             arena});
   queries.spread_means(dcentroids, false, grad.q);
   report(queries.mean_work() + queries.spread_work());
 }

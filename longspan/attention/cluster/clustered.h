@@ -37,12 +37,9 @@ struct ClusteredConfig {
 class ClusteredAttention final : public Attention {
  public:
   static constexpr std::string_view kName = "clustered";
-  explicit ClusteredAttention(const ClusteredConfig& config = {});
+  ClusteredAttention(const ClusteredConfig& config, const AttentionSite& site);
+  static Abilities can(const ClusteredConfig& config);
   std::string_view name() const override { return kName; }
-  Abilities abilities() const override {
-    return {.cross = true, .key_lengths = true, .grouped_heads = true};
-  }
-  void declare(const AttentionSite& site) override;
   AttentionCost cost(const AttentionShape& shape) const override;
 
   // forward with clusters from elsewhere: [batch, heads, m], −1 for a query that has none, whose
@@ -51,16 +48,13 @@ class ClusteredAttention final : public Attention {
                         Heads y, std::span<float> saved, Arena& arena) const;
 
  private:
-  void run_forward(const AttentionInputs& in, Heads y, std::span<float> saved,
-                   Arena& arena) const override;
-  void run_backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
-                    std::span<const float> saved, const AttentionGradients& grad,
-                    std::span<float> signals, Arena& arena) const override;
+  void run_forward(const ForwardCall& call) const override;
+  void run_backward(const BackwardCall& call) const override;
   void attend(const AttentionInputs& in, const ClusteredQueries& queries, Heads y,
               std::span<float> saved, Arena& arena) const;
 
   ClusteredConfig config_;
-  const Parameter* planes_ = nullptr;
+  const Parameter* planes_;
 };
 
 }  // namespace longspan

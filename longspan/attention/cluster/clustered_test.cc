@@ -119,13 +119,14 @@ TEST(Clustered, RowsAreAsCloseAsTheirQueries) {
 
 TEST(Clustered, CannotBeCausal) {
   try {
-    ClusteredAttention().check({.m = 8, .n = 8, .d = 4, .e = 4, .causal = true});
+    testing::Alone<ClusteredAttention>(ClusteredConfig{})
+        ->check({.m = 8, .n = 8, .d = 4, .e = 4, .causal = true});
     FAIL();
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(), "[clustered] cannot be causal");
   }
-  EXPECT_THROW(ClusteredAttention({.bits = 64}), Error);
-  EXPECT_THROW(ClusteredAttention({.clusters = 0}), Error);
+  EXPECT_THROW(ClusteredAttention::can({.bits = 64}), Error);
+  EXPECT_THROW(ClusteredAttention::can({.clusters = 0}), Error);
 }
 
 }  // namespace

@@ -101,7 +101,7 @@ class ImprovedClusteredAttention::Run {
   void forward(const AttentionInputs& in, Heads y, Arena& arena) {
     take_tables(arena);
     queries_.means(in, centroids_);
-    if (bottom()) FlashAttention().forward(centroid_inputs(in), values_, levels_, arena);
+    if (bottom()) FlashAttention().forward({centroid_inputs(in), values_, levels_, arena});
     choose_keys(in, arena);
     const Arena::Frame frame(arena);
     const std::size_t floats = cluster_forward_scratch(s_.d, s_.e, top_);
@@ -314,18 +314,20 @@ class ImprovedClusteredAttention::Run {
   std::span<std::int32_t> keys_;  // [planes][C'][top_]
 };
 
-ImprovedClusteredAttention::ImprovedClusteredAttention(const ImprovedClusteredConfig& config)
-    : config_(config) {
+Abilities ImprovedClusteredAttention::can(const ImprovedClusteredConfig& config) {
   ClusteredQueries::check(kName, config.clustering());
   require(config.topk > 0, "[improved-clustered] topk is {}; need at least 1", config.topk);
   if (config.gradient != "exact" && config.gradient != "constant-mass") {
     throw_unknown(kName, "gradient", config.gradient, {"exact", "constant-mass"});
   }
+  return {.causal = config.causal, .cross = true, .key_lengths = true, .grouped_heads = true};
 }
 
-void ImprovedClusteredAttention::declare(const AttentionSite& site) {
-  planes_ = &ClusteredQueries::declare(config_.clustering(), site);
-}
+ImprovedClusteredAttention::ImprovedClusteredAttention(const ImprovedClusteredConfig& config,
+                                                       const AttentionSite& site)
+    : Attention(can(config)),
+      config_(config),
+      planes_(&ClusteredQueries::declare(config.clustering(), site)) {}
 
 AttentionCost ImprovedClusteredAttention::cost(const AttentionShape& s) const {
   Run run(config_, s);
@@ -344,10 +346,11 @@ std::span<const float> ImprovedClusteredAttention::saved_keys(std::span<const fl
   return saved.subspan(Run(config_, shape).keys_at());
 }
 
-void ImprovedClusteredAttention::run_forward(const AttentionInputs& in, Heads y,
-                                             std::span<float> saved, Arena& arena) const {
-  require(planes_ != nullptr,
-          "[improved-clustered] has no planes; need a layer that declares them");
+void ImprovedClusteredAttention::run_forward(const ForwardCall& call) const {
+  const AttentionInputs& in = call.in;
+  const Heads y = call.y;
+  const std::span<float> saved = call.saved;
+  Arena& arena = call.arena;
   Run run(config_, shape_of(in));
   run.book(arena);
   run.queries().assign(in, *planes_, arena);
@@ -368,10 +371,12 @@ void ImprovedClusteredAttention::forward_assigned(const AttentionInputs& in,
   report(run.forward_work({}));
 }
 
-void ImprovedClusteredAttention::run_backward(const AttentionInputs& in, ConstHeads /*y*/,
-                                              ConstHeads dy, std::span<const float> saved,
-                                              const AttentionGradients& grad,
-                                              std::span<float> /*signals*/, Arena& arena) const {
+void ImprovedClusteredAttention::run_backward(const BackwardCall& call) const {
+  const AttentionInputs& in = call.in;
+  const ConstHeads dy = call.dy;
+  const std::span<const float> saved = call.saved;
+  const AttentionGradients& grad = call.grad;
+  Arena& arena = call.arena;
   Run run(config_, shape_of(in));
   run.book(arena);
   run.backward(in, dy, saved, grad, arena);

@@ -58,12 +58,9 @@ struct ImprovedClusteredConfig {
 class ImprovedClusteredAttention final : public Attention {
  public:
   static constexpr std::string_view kName = "improved-clustered";
-  explicit ImprovedClusteredAttention(const ImprovedClusteredConfig& config = {});
+  ImprovedClusteredAttention(const ImprovedClusteredConfig& config, const AttentionSite& site);
+  static Abilities can(const ImprovedClusteredConfig& config);
   std::string_view name() const override { return kName; }
-  Abilities abilities() const override {
-    return {.causal = config_.causal, .cross = true, .key_lengths = true, .grouped_heads = true};
-  }
-  void declare(const AttentionSite& site) override;
   AttentionCost cost(const AttentionShape& shape) const override;
 
   // As ClusteredAttention::forward_assigned.
@@ -75,14 +72,11 @@ class ImprovedClusteredAttention final : public Attention {
 
  private:
   class Run;
-  void run_forward(const AttentionInputs& in, Heads y, std::span<float> saved,
-                   Arena& arena) const override;
-  void run_backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
-                    std::span<const float> saved, const AttentionGradients& grad,
-                    std::span<float> signals, Arena& arena) const override;
+  void run_forward(const ForwardCall& call) const override;
+  void run_backward(const BackwardCall& call) const override;
 
   ImprovedClusteredConfig config_;
-  const Parameter* planes_ = nullptr;
+  const Parameter* planes_;
 };
 
 }  // namespace longspan

@@ -157,10 +157,13 @@ TEST(ImprovedClustered, ConstantMassChangesOnlyWhatGoesThroughTheCentroid) {
 
 TEST(ImprovedClustered, RefusesWithAReason) {
   const AttentionShape causal{.m = 8, .n = 8, .d = 4, .e = 4, .causal = true};
-  EXPECT_THROW(ImprovedClusteredAttention().check(causal), Error);
-  EXPECT_NO_THROW(ImprovedClusteredAttention({.causal = true}).check(causal));
-  EXPECT_THROW(ImprovedClusteredAttention({.topk = 0}), Error);
-  EXPECT_THROW(ImprovedClusteredAttention({.gradient = "exakt"}), Error);
+  EXPECT_THROW(testing::Alone<ImprovedClusteredAttention>(ImprovedClusteredConfig{})->check(causal),
+               Error);
+  EXPECT_NO_THROW(
+      testing::Alone<ImprovedClusteredAttention>(ImprovedClusteredConfig{.causal = true})
+          ->check(causal));
+  EXPECT_THROW(ImprovedClusteredAttention::can({.topk = 0}), Error);
+  EXPECT_THROW(ImprovedClusteredAttention::can({.gradient = "exakt"}), Error);
 }
 
 }  // namespace

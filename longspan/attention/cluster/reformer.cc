@@ -46,20 +46,32 @@ LshCode parse_buckets(const ReformerConfig& config) {
 
 }  // namespace
 
-ReformerAttention::ReformerAttention(const ReformerConfig& config)
-    : config_(config),
-      scaling_(choose<Scaling>("scaling", config.scaling,
-                               {{"paper", Scaling::kPaper}, {"trax", Scaling::kTrax}})),
-      padding_(choose<Padding>(
-          "padding", config.padding,
-          {{"skip", Padding::kSkip}, {"bucket", Padding::kBucket}, {"hash", Padding::kHash}})),
-      wrap_(choose<Wrap>("wrap", config.wrap,
-                         {{"none", Wrap::kNone}, {"round", Wrap::kRound}, {"all", Wrap::kAll}})) {
+ReformerAttention::Scaling ReformerAttention::scaling_of(const ReformerConfig& config) {
+  return choose<Scaling>("scaling", config.scaling,
+                         {{"paper", Scaling::kPaper}, {"trax", Scaling::kTrax}});
+}
+
+ReformerAttention::Padding ReformerAttention::padding_of(const ReformerConfig& config) {
+  return choose<Padding>(
+      "padding", config.padding,
+      {{"skip", Padding::kSkip}, {"bucket", Padding::kBucket}, {"hash", Padding::kHash}});
+}
+
+Wrap ReformerAttention::wrap_of(const ReformerConfig& config) {
+  return choose<Wrap>("wrap", config.wrap,
+                      {{"none", Wrap::kNone}, {"round", Wrap::kRound}, {"all", Wrap::kAll}});
+}
+
+Abilities ReformerAttention::can(const ReformerConfig& config) {
   constexpr std::size_t kMostRounds = 100;
   require(config.chunk > 0, "[reformer] chunks of {} tokens; need at least 1", config.chunk);
   require(config.rounds > 0 && config.rounds <= kMostRounds, "[reformer] {} rounds; need 1 to {}",
           config.rounds, kMostRounds);
-  explicit_ = parse_buckets(config);
+  scaling_of(config);
+  padding_of(config);
+  wrap_of(config);
+  parse_buckets(config);
+  return {.causal = true, .key_lengths = true, .decode = true, .shared_qk = true};
 }
 
 LshCode ReformerAttention::code(std::size_t max_length) const {
@@ -81,8 +93,14 @@ LshCode ReformerAttention::code(std::size_t max_length) const {
   return code;
 }
 
-void ReformerAttention::declare(const AttentionSite& site) {
-  max_length_ = site.max_length;
+ReformerAttention::ReformerAttention(const ReformerConfig& config, const AttentionSite& site)
+    : Attention(can(config)),
+      config_(config),
+      scaling_(scaling_of(config)),
+      padding_(padding_of(config)),
+      wrap_(wrap_of(config)),
+      explicit_(parse_buckets(config)),
+      max_length_(site.max_length) {
   const LshCode hash = code(max_length_);
   const RandomKey key = derive(derive(config_.seed, "reformer"), site.name);
   rotations_ =

@@ -96,14 +96,13 @@ struct ReformerConfig {
 class ReformerAttention final : public Attention {
  public:
   static constexpr std::string_view kName = "reformer";
-  explicit ReformerAttention(const ReformerConfig& config = {});
-  std::string_view name() const override { return kName; }
-  Abilities abilities() const override {
-    return {.causal = true, .key_lengths = true, .decode = true};
+  // Declares the constant "<site>.rotations", [heads·d, R·P]: a round's projections side by side.
+  ReformerAttention(const ReformerConfig& config, const AttentionSite& site);
+  static Abilities can(const ReformerConfig& config);
+  static Streams streams(const ReformerConfig& /*config*/, const AttentionLayout& layout) {
+    return Streams::shared_qk(layout);
   }
-  Needs needs() const override { return {.shared_qk = true}; }
-  // The constant "<site>.rotations", [heads·d, R·P]: a round's projections side by side.
-  void declare(const AttentionSite& site) override;
+  std::string_view name() const override { return kName; }
   AttentionCost cost(const AttentionShape& shape) const override;
   std::size_t note_floats(const AttentionShape& shape) const override;
   const ReformerConfig& config() const { return config_; }
@@ -120,6 +119,9 @@ class ReformerAttention final : public Attention {
   class Rows;  // of decoding
   enum class Scaling : std::uint8_t { kPaper, kTrax };
   enum class Padding : std::uint8_t { kSkip, kBucket, kHash };
+  static Scaling scaling_of(const ReformerConfig& config);
+  static Padding padding_of(const ReformerConfig& config);
+  static Wrap wrap_of(const ReformerConfig& config);
 
   // Key j is f_j·q_j, logits included; κ is what the derivative of f takes off.
   struct Factor {
@@ -134,19 +136,16 @@ class ReformerAttention final : public Attention {
   void run_rows(const AttentionInputs& in, Heads y, Arena& arena) const;
 
   void check_more(const AttentionShape& shape) const override;
-  void run_forward(const AttentionInputs& in, Heads y, std::span<float> saved,
-                   Arena& arena) const override;
-  void run_backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
-                    std::span<const float> saved, const AttentionGradients& grad,
-                    std::span<float> signals, Arena& arena) const override;
+  void run_forward(const ForwardCall& call) const override;
+  void run_backward(const BackwardCall& call) const override;
 
   ReformerConfig config_;
   Scaling scaling_;
   Padding padding_;
   Wrap wrap_;
   LshCode explicit_;  // buckets that the config names; no factors if it does not
-  const Parameter* rotations_ = nullptr;
-  std::size_t max_length_ = 0;
+  std::size_t max_length_;
+  const Parameter* rotations_;
 };
 
 }  // namespace longspan

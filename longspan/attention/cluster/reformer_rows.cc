@@ -17,7 +17,7 @@ class ReformerAttention::Rows {
   Rows(const ReformerAttention& self, const AttentionShape& shape)
       : self_(self),
         s_(shape),
-        hash_(self.code(self.rotations_ == nullptr ? shape.n : self.max_length_)),
+        hash_(self.code(self.max_length_)),
         layout_(self.layout(shape, 0)),
         most_(row_keys(layout_)) {}
 

@@ -32,7 +32,7 @@ class ReformerAttention::Run {
   Run(const ReformerAttention& self, const AttentionShape& shape)
       : self_(self),
         s_(shape),
-        hash_(self.code(self.rotations_ == nullptr ? shape.n : self.max_length_)),
+        hash_(self.code(self.max_length_)),
         planes_(s_.batch * s_.heads),
         rows_(planes_ * s_.n) {
     for (std::size_t b = 0; b < s_.batch; ++b) {
@@ -346,10 +346,12 @@ AttentionCost ReformerAttention::cost(const AttentionShape& s) const {
   return cost;
 }
 
-void ReformerAttention::run_forward(const AttentionInputs& in, Heads y, std::span<float> saved,
-                                    Arena& arena) const {
+void ReformerAttention::run_forward(const ForwardCall& call) const {
+  const AttentionInputs& in = call.in;
+  const Heads y = call.y;
+  const std::span<float> saved = call.saved;
+  Arena& arena = call.arena;
   check_more(shape_of(in));
-  require(rotations_ != nullptr, "[reformer] has no rotations; need a layer that declares them");
   if (decodes(shape_of(in))) return run_rows(in, y, arena);
   Run run(*this, shape_of(in));
   run.book(false, arena);
@@ -358,9 +360,13 @@ void ReformerAttention::run_forward(const AttentionInputs& in, Heads y, std::spa
   report(run.forward_work(run.ran()));
 }
 
-void ReformerAttention::run_backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
-                                     std::span<const float> saved, const AttentionGradients& grad,
-                                     std::span<float> /*signals*/, Arena& arena) const {
+void ReformerAttention::run_backward(const BackwardCall& call) const {
+  const AttentionInputs& in = call.in;
+  const ConstHeads y = call.y;
+  const ConstHeads dy = call.dy;
+  const std::span<const float> saved = call.saved;
+  const AttentionGradients& grad = call.grad;
+  Arena& arena = call.arena;
   require(in.q.n == in.k.n, "[reformer] {} queries and {} keys; backward needs equal lengths",
           in.q.n, in.k.n);
   Run run(*this, shape_of(in));

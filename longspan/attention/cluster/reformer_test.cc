@@ -28,7 +28,7 @@ template <class T>
 ReformerReference<T> reference_of(const ReformerConfig& config, const AttentionTensors<T>& t) {
   ReformerReference<T> r;
   r.config = config;
-  r.code = ReformerAttention(config).code(t.shape.n);
+  r.code = testing::Alone<ReformerAttention>(config)->code(t.shape.n);
   r.shape = t.shape;
   for (const T& x : t.parameters.at("attention.rotations")) r.rotations.push_back(std::real(x));
   r.q = t.q;
@@ -146,7 +146,7 @@ TEST(Reformer, OneChunkIsFullAttention) {
             fmt::format("reformer:chunk=67,rounds={},deduplicate={},same_bucket=0,strict=0", rounds,
                         deduplicate),
             c);
-        AttentionProblem p(c, 1, reformer->needs());
+        AttentionProblem p(c, 1, reformer.wants());
         p.run(reformer, false);
         EXPECT_LE(testing::relative_error({p.y.begin(), p.y.end()}, without_self(p)), 2e-6);
       }
@@ -160,7 +160,7 @@ TEST(Reformer, ErrorFallsWithRounds) {
   double previous = 1e300;
   for (const std::size_t rounds : {1U, 4U, 16U, 64U}) {
     SitedAttention reformer(fmt::format("reformer:chunk=32,rounds={},buckets=16", rounds), c);
-    AttentionProblem p(c, 1, reformer->needs());
+    AttentionProblem p(c, 1, reformer.wants());
     for (float& x : p.q) x *= 3.0F;
     p.run(reformer, false);
     const std::vector<double> want = without_self(p);
@@ -177,7 +177,7 @@ TEST(Reformer, RowsSumToOne) {
   const AttentionCase c{
       .batch = 2, .m = 150, .n = 150, .d = 8, .e = 1, .causal = true, .key_lengths = {150, 90}};
   SitedAttention reformer("reformer:chunk=16", c);
-  AttentionProblem p(c, 1, reformer->needs());
+  AttentionProblem p(c, 1, reformer.wants());
   std::fill(p.v.begin(), p.v.end(), 1.0F);
   p.run(reformer, false);
   for (std::size_t i = 0; i < p.y.size(); ++i) {
@@ -191,8 +191,8 @@ TEST(Reformer, PaddingIsNeverTouched) {
   const AttentionCase whole{.m = 200, .n = 200, .d = 16, .e = 16, .key_lengths = {131}};
   const AttentionCase cut{.m = 131, .n = 131, .d = 16, .e = 16};
   SitedAttention reformer("reformer:chunk=16", whole);
-  AttentionProblem a(whole, 1, reformer->needs());
-  AttentionProblem b(cut, 1, reformer->needs());
+  AttentionProblem a(whole, 1, reformer.wants());
+  AttentionProblem b(cut, 1, reformer.wants());
   for (auto [to, from] : {std::pair(&b.q, &a.q), std::pair(&b.v, &a.v), std::pair(&b.dy, &a.dy)}) {
     std::copy_n(from->begin(), to->size(), to->begin());
   }
@@ -211,7 +211,7 @@ TEST(Reformer, PaddingIsNeverTouched) {
 TEST(Reformer, BackwardUsesTheHashesOfForward) {
   const AttentionCase c{.m = 96, .n = 96, .d = 8, .e = 8};
   SitedAttention reformer("reformer:chunk=8,rounds=2", c);
-  AttentionProblem p(c, 1, reformer->needs());
+  AttentionProblem p(c, 1, reformer.wants());
   p.run(reformer);
   const std::vector<float> dq = p.dq;
   const AttentionShape s = p.shape();
@@ -221,17 +221,21 @@ TEST(Reformer, BackwardUsesTheHashesOfForward) {
   Arena arena(cost.backward_scratch);
   const AttentionGradients grad{.q = Heads(p.dq.data(), 1, 1, 96, 8),
                                 .v = Heads(p.dv.data(), 1, 1, 96, 8)};
-  reformer->backward(p.inputs(), ConstHeads(p.y.data(), 1, 1, 96, 8),
-                     ConstHeads(p.dy.data(), 1, 1, 96, 8), p.saved, grad, {}, arena);
+  reformer->backward({p.inputs(),
+                      ConstHeads(p.y.data(), 1, 1, 96, 8),
+                      ConstHeads(p.dy.data(), 1, 1, 96, 8),
+                      p.saved,
+                      grad,
+                      {},
+                      arena});
   EXPECT_EQ(p.dq, dq);
 }
 
 TEST(Reformer, CostGrowsAlmostLinearly) {
   auto cost = [](std::size_t n) {
-    ReformerAttention reformer;
-    Parameters parameters;
-    reformer.declare({.parameters = parameters, .heads = 8, .d_head = 64, .max_length = n});
-    return reformer.cost({.heads = 8, .kv_heads = 8, .m = n, .n = n, .d = 64, .e = 64});
+    testing::Alone<ReformerAttention> reformer(
+        ReformerConfig{}, {.d_model = 512, .heads = 8, .d_head = 64, .max_length = n});
+    return reformer->cost({.heads = 8, .kv_heads = 8, .m = n, .n = n, .d = 64, .e = 64});
   };
   for (const std::size_t n : {8192U, 16384U, 32768U}) {
     const AttentionCost once = cost(n);
@@ -243,7 +247,9 @@ TEST(Reformer, CostGrowsAlmostLinearly) {
 }
 
 TEST(Reformer, HasTwiceAsManyBucketsAsChunks) {
-  auto factors = [](std::size_t n) { return ReformerAttention().code(n).factors; };
+  auto factors = [](std::size_t n) {
+    return testing::Alone<ReformerAttention>(ReformerConfig{})->code(n).factors;
+  };
   using Factors = std::array<std::size_t, LshCode::kMostFactors>;
   EXPECT_EQ(factors(0), (Factors{2}));
   EXPECT_EQ(factors(65), (Factors{4}));
@@ -251,7 +257,8 @@ TEST(Reformer, HasTwiceAsManyBucketsAsChunks) {
   EXPECT_EQ(factors(8192), (Factors{16, 16}));
   EXPECT_EQ(factors(65536), (Factors{16, 16, 8}));
   for (const std::size_t n : {100U, 5000U, 100000U, 10000000U}) {
-    const std::size_t buckets = ReformerAttention().code(n).buckets();
+    const std::size_t buckets =
+        testing::Alone<ReformerAttention>(ReformerConfig{})->code(n).buckets();
     EXPECT_GE(buckets, 2 * n / 64);
     EXPECT_LT(buckets, 4 * (n / 64 + 1));
   }
@@ -266,21 +273,24 @@ TEST(Reformer, RefusesWithAReason) {
     }
     return std::string("nothing");
   };
-  EXPECT_EQ(message([] { ReformerAttention({.buckets = "7"}); }),
+  EXPECT_EQ(message([] { ReformerAttention::can({.buckets = "7"}); }),
             "[reformer] buckets is '7'; need up to 4 even factors, as in 16x8");
-  EXPECT_EQ(message([] { ReformerAttention({.chunk = 0}); }),
+  EXPECT_EQ(message([] { ReformerAttention::can({.chunk = 0}); }),
             "[reformer] chunks of 0 tokens; need at least 1");
-  EXPECT_EQ(message([] { ReformerAttention({.wrap = "rond"}); }),
+  EXPECT_EQ(message([] { ReformerAttention::can({.wrap = "rond"}); }),
             "[reformer] unknown wrap 'rond'; did you mean 'round'? Known: none, round, all");
   const AttentionShape causal{.m = 8, .n = 8, .d = 4, .e = 4, .causal = true};
-  EXPECT_EQ(message([&] { ReformerAttention({.same_bucket = false}).check(causal); }),
-            "[reformer] is strictly causal only among tokens of the same bucket; need same_bucket "
-            "or strict=false, which lets later tokens move the chunks");
+  EXPECT_EQ(
+      message([&] {
+        testing::Alone<ReformerAttention>(ReformerConfig{.same_bucket = false})->check(causal);
+      }),
+      "[reformer] is strictly causal only among tokens of the same bucket; need same_bucket "
+      "or strict=false, which lets later tokens move the chunks");
   const std::vector<std::int32_t> lengths = {7};
   AttentionShape last = causal;
   last.m = 1;
   last.key_lengths = lengths;
-  EXPECT_EQ(message([&] { ReformerAttention().check(last); }),
+  EXPECT_EQ(message([&] { testing::Alone<ReformerAttention>(ReformerConfig{})->check(last); }),
             "[reformer] key lengths while decoding; need whole sequences");
 }
 

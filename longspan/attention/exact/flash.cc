@@ -242,8 +242,11 @@ AttentionCost FlashAttention::cost(const AttentionShape& s) const {
   return cost;
 }
 
-void FlashAttention::run_forward(const AttentionInputs& in, Heads y, std::span<float> saved,
-                                 Arena& arena) const {
+void FlashAttention::run_forward(const ForwardCall& call) const {
+  const AttentionInputs& in = call.in;
+  const Heads y = call.y;
+  const std::span<float> saved = call.saved;
+  Arena& arena = call.arena;
   const AttentionShape s = shape_of(in);
   const std::size_t floats = tiled_forward_scratch(s.d, s.e);
   const auto counts = take_counts(arena);
@@ -269,9 +272,13 @@ void FlashAttention::run_forward(const AttentionInputs& in, Heads y, std::span<f
   report(forward_work(s, total(counts)));
 }
 
-void FlashAttention::run_backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
-                                  std::span<const float> saved, const AttentionGradients& grad,
-                                  std::span<float> /*signals*/, Arena& arena) const {
+void FlashAttention::run_backward(const BackwardCall& call) const {
+  const AttentionInputs& in = call.in;
+  const ConstHeads y = call.y;
+  const ConstHeads dy = call.dy;
+  const std::span<const float> saved = call.saved;
+  const AttentionGradients& grad = call.grad;
+  Arena& arena = call.arena;
   const AttentionShape s = shape_of(in);
   const auto counts = take_counts(arena);
   const auto delta = arena.take(s.batch * s.heads * s.m);

@@ -42,9 +42,9 @@ struct FlashConfig {
 class FlashAttention final : public Attention {
  public:
   static constexpr std::string_view kName = "flash";
-  explicit FlashAttention(const FlashConfig& /*config*/ = {}) {}
+  explicit FlashAttention(const FlashConfig& config = {}) : Attention(can(config)) {}
+  static Abilities can(const FlashConfig& /*config*/) { return Abilities::all(); }
   std::string_view name() const override { return kName; }
-  Abilities abilities() const override { return Abilities::all(); }
   AttentionCost cost(const AttentionShape& shape) const override;
 
   // backward given D_i = Σ_j P_ij·∂L/∂P_ij, for callers whose loss sees the weights P otherwise
@@ -55,11 +55,8 @@ class FlashAttention final : public Attention {
   AttentionCost cost_with_delta(const AttentionShape& shape) const;
 
  private:
-  void run_forward(const AttentionInputs& in, Heads y, std::span<float> saved,
-                   Arena& arena) const override;
-  void run_backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
-                    std::span<const float> saved, const AttentionGradients& grad,
-                    std::span<float> signals, Arena& arena) const override;
+  void run_forward(const ForwardCall& call) const override;
+  void run_backward(const BackwardCall& call) const override;
   void spread_backward(const AttentionInputs& in, ConstHeads dy, std::span<const float> saved,
                        std::span<const float> delta, const AttentionGradients& grad,
                        std::span<TileCounts> counts, Arena& arena) const;

@@ -138,7 +138,7 @@ TEST(Flash, DecodesWhatItPredictsAtOnce) {
     in.v = all.v.first(t + 1);
     std::vector<float> y(4 * 16);
     Arena arena(FlashAttention().cost(shape_of(in)).forward_scratch);
-    FlashAttention().forward(in, Heads(y.data(), 1, 4, 1, 16), {}, arena);
+    FlashAttention().forward({in, Heads(y.data(), 1, 4, 1, 16), {}, arena});
     for (std::size_t i = 0; i < y.size(); ++i) {
       EXPECT_NEAR(y[i], whole.y[(i / 16 * 70 + t) * 16 + i % 16], 2e-6) << t;
     }
@@ -180,8 +180,8 @@ TEST(Flash, AllocatesNothing) {
   const ConstHeads y(p.y.data(), 2, 2, 130, 32);
   const ConstHeads dy(p.dy.data(), 2, 2, 130, 32);
   const std::size_t before = testing::allocations();
-  FlashAttention().forward(in, Heads(p.y.data(), 2, 2, 130, 32), p.saved, arena);
-  FlashAttention().backward(in, y, dy, p.saved, grad, {}, arena);
+  FlashAttention().forward({in, Heads(p.y.data(), 2, 2, 130, 32), p.saved, arena});
+  FlashAttention().backward({in, y, dy, p.saved, grad, {}, arena});
   EXPECT_EQ(testing::allocations(), before);
 }
 

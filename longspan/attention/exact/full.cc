@@ -208,15 +208,18 @@ AttentionCost FullAttention::cost(const AttentionShape& s) const {
   return cost;
 }
 
-void FullAttention::check_more(const AttentionShape& s) const {
+void FullAttention::check_memory(const AttentionShape& s) const {
   const std::uint64_t need = cost(s).forward_scratch;
   const std::uint64_t have = available_memory();
   require(need <= have, "[{}] needs {} for its {} x {} x {} matrix; {} are available: use flash",
           kName, format_bytes(need), s.batch * s.heads, s.m, s.n, format_bytes(have));
 }
 
-void FullAttention::run_forward(const AttentionInputs& in, Heads y, std::span<float> saved,
-                                Arena& arena) const {
+void FullAttention::run_forward(const ForwardCall& call) const {
+  const AttentionInputs& in = call.in;
+  const Heads y = call.y;
+  const std::span<float> saved = call.saved;
+  Arena& arena = call.arena;
   const AttentionShape s = shape_of(in);
   const Workspace work(s, pairs_of(s), arena);
   const std::size_t pieces = (s.m + kRows - 1) / kRows;
@@ -230,9 +233,12 @@ void FullAttention::run_forward(const AttentionInputs& in, Heads y, std::span<fl
   report(forward_work(s, work.total()));
 }
 
-void FullAttention::run_backward(const AttentionInputs& in, ConstHeads /*y*/, ConstHeads dy,
-                                 std::span<const float> saved, const AttentionGradients& grad,
-                                 std::span<float> /*signals*/, Arena& arena) const {
+void FullAttention::run_backward(const BackwardCall& call) const {
+  const AttentionInputs& in = call.in;
+  const ConstHeads dy = call.dy;
+  const std::span<const float> saved = call.saved;
+  const AttentionGradients& grad = call.grad;
+  Arena& arena = call.arena;
   AttentionShape s = shape_of(in);
   s.bias_gradient = static_cast<bool>(grad.bias);
   const Workspace work(s, workers() * gradient_floats(s), arena);

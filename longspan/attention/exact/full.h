@@ -37,18 +37,15 @@ struct FullConfig {
 class FullAttention final : public Attention {
  public:
   static constexpr std::string_view kName = "full";
-  explicit FullAttention(const FullConfig& /*config*/ = {}) {}
+  explicit FullAttention(const FullConfig& config = {}) : Attention(can(config)) {}
+  static Abilities can(const FullConfig& /*config*/) { return Abilities::all(); }
   std::string_view name() const override { return kName; }
-  Abilities abilities() const override { return Abilities::all(); }
   AttentionCost cost(const AttentionShape& shape) const override;
 
  private:
-  void check_more(const AttentionShape& shape) const override;
-  void run_forward(const AttentionInputs& in, Heads y, std::span<float> saved,
-                   Arena& arena) const override;
-  void run_backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
-                    std::span<const float> saved, const AttentionGradients& grad,
-                    std::span<float> signals, Arena& arena) const override;
+  void check_memory(const AttentionShape& shape) const override;
+  void run_forward(const ForwardCall& call) const override;
+  void run_backward(const BackwardCall& call) const override;
 };
 
 }  // namespace longspan

@@ -25,18 +25,14 @@ AttentionCost attention_cost(const FeatureCost& c) {
 }
 
 LinearAttention::LinearAttention(const LinearAttentionConfig& config)
-    : softmax_(config.features == "softmax"), epsilon_(config.epsilon) {
-  require(softmax_ || config.features == "elu", "[linear] features is '{}'; need elu or softmax",
+    : Attention(can(config)), softmax_(config.features == "softmax"), epsilon_(config.epsilon) {}
+
+Abilities LinearAttention::can(const LinearAttentionConfig& config) {
+  const bool elu = config.features == "elu";
+  require(elu || config.features == "softmax", "[linear] features is '{}'; need elu or softmax",
           config.features);
   require(config.epsilon >= 0.0F, "[linear] epsilon is {}; need 0 or more", config.epsilon);
-}
-
-Abilities LinearAttention::abilities() const {
-  return {.causal = !softmax_,
-          .cross = true,
-          .key_lengths = true,
-          .grouped_heads = true,
-          .decode = !softmax_};
+  return {.causal = elu, .cross = true, .key_lengths = true, .grouped_heads = true, .decode = elu};
 }
 
 FeatureMap LinearAttention::map(std::size_t d) const {
@@ -63,14 +59,21 @@ AttentionCost LinearAttention::decode_cost(const AttentionShape& s) const {
   return attention_cost(feature_decode_cost(map(s.d), feature_shape(s)));
 }
 
-void LinearAttention::run_forward(const AttentionInputs& in, Heads y, std::span<float> saved,
-                                  Arena& arena) const {
+void LinearAttention::run_forward(const ForwardCall& call) const {
+  const AttentionInputs& in = call.in;
+  const Heads y = call.y;
+  const std::span<float> saved = call.saved;
+  Arena& arena = call.arena;
   feature_forward(map(in.q.d), feature_tensors(in), y, saved, arena);
 }
 
-void LinearAttention::run_backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
-                                   std::span<const float> saved, const AttentionGradients& grad,
-                                   std::span<float> /*signals*/, Arena& arena) const {
+void LinearAttention::run_backward(const BackwardCall& call) const {
+  const AttentionInputs& in = call.in;
+  const ConstHeads y = call.y;
+  const ConstHeads dy = call.dy;
+  const std::span<const float> saved = call.saved;
+  const AttentionGradients& grad = call.grad;
+  Arena& arena = call.arena;
   feature_backward(map(in.q.d), feature_tensors(in), y, dy, saved, grad.q, grad.k, grad.v, arena);
 }
 

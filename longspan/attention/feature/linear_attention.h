@@ -36,18 +36,15 @@ class LinearAttention final : public Attention {
  public:
   static constexpr std::string_view kName = "linear";
   explicit LinearAttention(const LinearAttentionConfig& config = {});
+  static Abilities can(const LinearAttentionConfig& config);
   std::string_view name() const override { return kName; }
-  Abilities abilities() const override;
   AttentionCost cost(const AttentionShape& shape) const override;
   std::size_t state_floats(const AttentionShape& shape) const override;
   AttentionCost decode_cost(const AttentionShape& shape) const override;
 
  private:
-  void run_forward(const AttentionInputs& in, Heads y, std::span<float> saved,
-                   Arena& arena) const override;
-  void run_backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
-                    std::span<const float> saved, const AttentionGradients& grad,
-                    std::span<float> signals, Arena& arena) const override;
+  void run_forward(const ForwardCall& call) const override;
+  void run_backward(const BackwardCall& call) const override;
   void run_decode(const AttentionInputs& in, Heads y, std::span<float> state,
                   Arena& arena) const override;
   FeatureMap map(std::size_t d) const;

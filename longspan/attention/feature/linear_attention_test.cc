@@ -97,8 +97,8 @@ TEST(LinearAttention, DecodingIsThePrefill) {
 }
 
 TEST(LinearAttention, RefusesWhatItCannotDo) {
-  EXPECT_THROW(LinearAttention({.features = "exp"}), Error);
-  EXPECT_THROW(LinearAttention({.epsilon = -1.0F}), Error);
+  EXPECT_THROW(LinearAttention::can({.features = "exp"}), Error);
+  EXPECT_THROW(LinearAttention::can({.epsilon = -1.0F}), Error);
   const LinearAttention softmax({.features = "softmax"});
   EXPECT_THROW(softmax.check({.m = 4, .n = 4, .d = 2, .e = 2, .causal = true}), Error);
 }

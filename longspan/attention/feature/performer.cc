@@ -9,9 +9,7 @@
 
 namespace longspan {
 
-PerformerAttention::PerformerAttention(const PerformerConfig& config)
-    : config_(config), orthogonal_(orthogonal_named(config.orthogonal)) {
-  const auto& c = config_;
+Abilities PerformerAttention::can(const PerformerConfig& c) {
   require(c.kernel == "positive" || c.kernel == "hyperbolic" || c.kernel == "relu",
           "[performer] kernel is '{}'; need positive, hyperbolic or relu", c.kernel);
   require(c.norms == "chi" || c.norms == "fixed", "[performer] norms is '{}'; need chi or fixed",
@@ -20,41 +18,62 @@ PerformerAttention::PerformerAttention(const PerformerConfig& config)
           "[performer] an epsilon is negative; need 0 or more");
   require(c.sum_epsilon == 0.0F || c.epsilon > 0.0F || c.kernel == "relu",
           "[performer] sum_epsilon is {} but epsilon is 0; need both or none", c.sum_epsilon);
-}
-
-Abilities PerformerAttention::abilities() const {
+  orthogonal_named(c.orthogonal);
   // With ε the maximum of all keys must be known, which no state can.
   return {.causal = true,
           .cross = true,
           .key_lengths = true,
           .grouped_heads = true,
-          .decode = config_.epsilon == 0.0F};
+          .decode = c.epsilon == 0.0F};
 }
 
-std::size_t PerformerAttention::rows(std::size_t d) const {
+PerformerAttention::PerformerAttention(const PerformerConfig& config, const AttentionSite& site)
+    : Attention(can(config)),
+      config_(config),
+      orthogonal_(orthogonal_named(config.orthogonal)),
+      d_(site.d_head),
+      key_(derive(derive(config.seed, "performer"), site.name)) {
+  const std::size_t count = rows(config, d_);
+  const bool fixed = config_.norms == "fixed";
+  if (orthogonal_ != Orthogonal::kHadamard) {
+    omega_ = &site.parameters.declare_constant(
+        site.name + ".performer.features", count, d_,
+        [this, fixed](Matrix omega) { draw_features(orthogonal_, fixed, key_of(0), omega); });
+    return;
+  }
+  const FeatureMap empty = map(d_);
+  signs_ = &site.parameters.declare_constant(
+      site.name + ".performer.signs", empty.projection.sign_rows(d_), FeatureProjection::padded(d_),
+      [this](Matrix signs) { draw_signs(key_of(0), signs); });
+  norms_ = &site.parameters.declare_constant(
+      site.name + ".performer.norms", 1, count,
+      [this, fixed](Matrix norms) { draw_norms(fixed, d_, key_of(0), norms.row(0)); });
+}
+
+std::size_t PerformerAttention::rows(const PerformerConfig& config, std::size_t d) {
   const auto width = static_cast<double>(d);
-  std::size_t features = config_.features;
+  std::size_t features = config.features;
   if (features == 0) {
     features = std::max<std::size_t>(
         1, static_cast<std::size_t>(std::ceil(width * std::log(width) - 1e-9)));
   }
-  return config_.kernel == "hyperbolic" ? (features + 1) / 2 : features;
+  return config.kernel == "hyperbolic" ? (features + 1) / 2 : features;
 }
 
-FeatureMap PerformerAttention::map(std::size_t d) const {
+FeatureMap PerformerAttention::map(const PerformerConfig& config, std::size_t d) {
   FeatureMap map;
-  const bool relu = config_.kernel == "relu";
-  const bool shifted = !relu && config_.epsilon > 0.0F;
+  const bool relu = config.kernel == "relu";
+  const bool shifted = !relu && config.epsilon > 0.0F;
   map.kind = relu ? FeatureKind::kRelu : shifted ? FeatureKind::kShifted : FeatureKind::kExp;
-  map.projection.rows = rows(d);
-  map.projection.hadamard = orthogonal_ == Orthogonal::kHadamard;
-  map.mirrored = config_.kernel == "hyperbolic";
+  map.projection.rows = rows(config, d);
+  map.projection.hadamard = orthogonal_named(config.orthogonal) == Orthogonal::kHadamard;
+  map.mirrored = config.kernel == "hyperbolic";
   map.norm = map.kind == FeatureKind::kExp;
   map.scale = 1.0F / std::sqrt(std::sqrt(static_cast<float>(d)));
-  map.epsilon = relu ? config_.relu_epsilon : config_.epsilon;
+  map.epsilon = relu ? config.relu_epsilon : config.epsilon;
   // Exponential features leave out their 1/√M, which cancels, but not against an ε.
-  map.sum_epsilon = shifted ? config_.sum_epsilon * std::sqrt(static_cast<float>(map.features(d)))
-                            : config_.sum_epsilon;
+  map.sum_epsilon = shifted ? config.sum_epsilon * std::sqrt(static_cast<float>(map.features(d)))
+                            : config.sum_epsilon;
   return map;
 }
 
@@ -72,26 +91,6 @@ FeatureMap PerformerAttention::drawn_map(std::size_t d) const {
 }
 
 RandomKey PerformerAttention::key_of(std::uint64_t draw) const { return derive(key_, draw); }
-
-void PerformerAttention::declare(const AttentionSite& site) {
-  d_ = site.d_head;
-  key_ = derive(derive(config_.seed, "performer"), site.name);
-  const std::size_t count = rows(d_);
-  const bool fixed = config_.norms == "fixed";
-  if (orthogonal_ != Orthogonal::kHadamard) {
-    omega_ = &site.parameters.declare_constant(
-        site.name + ".performer.features", count, d_,
-        [this, fixed](Matrix omega) { draw_features(orthogonal_, fixed, key_of(0), omega); });
-    return;
-  }
-  const FeatureMap empty = map(d_);
-  signs_ = &site.parameters.declare_constant(
-      site.name + ".performer.signs", empty.projection.sign_rows(d_), FeatureProjection::padded(d_),
-      [this](Matrix signs) { draw_signs(key_of(0), signs); });
-  norms_ = &site.parameters.declare_constant(
-      site.name + ".performer.norms", 1, count,
-      [this, fixed](Matrix norms) { draw_norms(fixed, d_, key_of(0), norms.row(0)); });
-}
 
 void PerformerAttention::begin_step(std::uint64_t step) {
   if (config_.redraw == 0 || step % config_.redraw != 0) return;
@@ -117,14 +116,21 @@ AttentionCost PerformerAttention::decode_cost(const AttentionShape& s) const {
   return attention_cost(feature_decode_cost(map(s.d), feature_shape(s)));
 }
 
-void PerformerAttention::run_forward(const AttentionInputs& in, Heads y, std::span<float> saved,
-                                     Arena& arena) const {
+void PerformerAttention::run_forward(const ForwardCall& call) const {
+  const AttentionInputs& in = call.in;
+  const Heads y = call.y;
+  const std::span<float> saved = call.saved;
+  Arena& arena = call.arena;
   feature_forward(drawn_map(in.q.d), feature_tensors(in), y, saved, arena);
 }
 
-void PerformerAttention::run_backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
-                                      std::span<const float> saved, const AttentionGradients& grad,
-                                      std::span<float> /*signals*/, Arena& arena) const {
+void PerformerAttention::run_backward(const BackwardCall& call) const {
+  const AttentionInputs& in = call.in;
+  const ConstHeads y = call.y;
+  const ConstHeads dy = call.dy;
+  const std::span<const float> saved = call.saved;
+  const AttentionGradients& grad = call.grad;
+  Arena& arena = call.arena;
   feature_backward(drawn_map(in.q.d), feature_tensors(in), y, dy, saved, grad.q, grad.k, grad.v,
                    arena);
 }

@@ -54,34 +54,31 @@ struct PerformerConfig {
 class PerformerAttention final : public Attention {
  public:
   static constexpr std::string_view kName = "performer";
-  explicit PerformerAttention(const PerformerConfig& config = {});
+  PerformerAttention(const PerformerConfig& config, const AttentionSite& site);
+  static Abilities can(const PerformerConfig& config);
   std::string_view name() const override { return kName; }
-  Abilities abilities() const override;
-  void declare(const AttentionSite& site) override;
   void begin_step(std::uint64_t step) override;
   AttentionCost cost(const AttentionShape& shape) const override;
   std::size_t state_floats(const AttentionShape& shape) const override;
   AttentionCost decode_cost(const AttentionShape& shape) const override;
 
-  // How tokens of width d become features; without the values of Ω before declare().
-  FeatureMap map(std::size_t d) const;
+  // How tokens of width d become features, without the values of Ω.
+  static FeatureMap map(const PerformerConfig& config, std::size_t d);
+  FeatureMap map(std::size_t d) const { return map(config_, d); }
 
  private:
-  void run_forward(const AttentionInputs& in, Heads y, std::span<float> saved,
-                   Arena& arena) const override;
-  void run_backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
-                    std::span<const float> saved, const AttentionGradients& grad,
-                    std::span<float> signals, Arena& arena) const override;
+  void run_forward(const ForwardCall& call) const override;
+  void run_backward(const BackwardCall& call) const override;
   void run_decode(const AttentionInputs& in, Heads y, std::span<float> state,
                   Arena& arena) const override;
   FeatureMap drawn_map(std::size_t d) const;
-  std::size_t rows(std::size_t d) const;
+  static std::size_t rows(const PerformerConfig& config, std::size_t d);
   RandomKey key_of(std::uint64_t draw) const;
 
   PerformerConfig config_;
   Orthogonal orthogonal_;
-  RandomKey key_ = 0;
-  std::size_t d_ = 0;
+  std::size_t d_;
+  RandomKey key_;
   Parameter* omega_ = nullptr;  // [rows, d]; or, for Hadamard products:
   Parameter* signs_ = nullptr;  // [sign_rows, p]
   Parameter* norms_ = nullptr;  // [1, rows]

@@ -16,7 +16,7 @@ template <class Tensors>
 auto performer_reference(const PerformerConfig& config, const Tensors& t,
                          const std::string& name = "attention") {
   using T = typename decltype(t.q)::value_type;
-  FeatureMap map = PerformerAttention(config).map(t.shape.d);
+  FeatureMap map = PerformerAttention::map(config, t.shape.d);
   const auto constant = [&](const char* what) {
     std::vector<float> values;
     for (const T& x : t.parameters.at(name + ".performer." + what)) {

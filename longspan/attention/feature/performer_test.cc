@@ -62,7 +62,7 @@ TEST(Performer, AgreesWithItsDefinition) {
 }
 
 TEST(Performer, HadamardPassesTheChecksOfAllMechanisms) {
-  for (const AttentionCase& c : testing::cases_for(PerformerAttention().abilities())) {
+  for (const AttentionCase& c : testing::cases_for(PerformerAttention::can({}))) {
     if (c.n > 130) continue;
     for (const std::string_view options :
          {"performer:features=33,orthogonal=hadamard", "performer:features=8,kernel=relu"}) {
@@ -285,23 +285,25 @@ TEST(Performer, TellsTheFeaturesThatNormsNeed) {
 TEST(Performer, CountsFeatures) {
   const AttentionShape s{.m = 64, .n = 64, .d = 64, .e = 64};
   // ⌈64·ln 64⌉ = 267
-  EXPECT_EQ(PerformerAttention().map(64).features(64), 267U);
-  EXPECT_EQ(PerformerAttention({.kernel = "hyperbolic", .features = 100}).map(64).projection.rows,
-            50U);
+  const auto alone = [](const PerformerConfig& config) {
+    return testing::Alone<PerformerAttention>(config, {.d_model = 64, .d_head = 64});
+  };
+  EXPECT_EQ(alone({})->map(64).features(64), 267U);
+  EXPECT_EQ(alone({.kernel = "hyperbolic", .features = 100})->map(64).projection.rows, 50U);
   // 4·n·M·d, the products, and the normaliser and norms on top.
-  const std::uint64_t maccs = PerformerAttention({.features = 256}).cost(s).forward.maccs;
+  const std::uint64_t maccs = alone({.features = 256})->cost(s).forward.maccs;
   EXPECT_EQ(maccs, 4U * 64 * 256 * 64 + 64 * 256 + 64 * 64);
   // The Hadamard product takes no MACC at all for the features.
-  const auto fast = PerformerAttention({.features = 256, .orthogonal = "hadamard"}).cost(s).forward;
+  const auto fast = alone({.features = 256, .orthogonal = "hadamard"})->cost(s).forward;
   EXPECT_EQ(fast.maccs, 2U * 64 * 256 * 64 + 64 * 256 + 64 * 64);
 }
 
 TEST(Performer, RefusesWhatItCannotDo) {
-  EXPECT_THROW(PerformerAttention({.kernel = "softmax"}), Error);
-  EXPECT_THROW(PerformerAttention({.orthogonal = "gs"}), Error);
-  EXPECT_THROW(PerformerAttention({.norms = "one"}), Error);
-  EXPECT_THROW(PerformerAttention({.sum_epsilon = 1e-6F}), Error);
-  EXPECT_FALSE(PerformerAttention({.epsilon = 1e-4F}).abilities().decode);
+  EXPECT_THROW(PerformerAttention::can({.kernel = "softmax"}), Error);
+  EXPECT_THROW(PerformerAttention::can({.orthogonal = "gs"}), Error);
+  EXPECT_THROW(PerformerAttention::can({.norms = "one"}), Error);
+  EXPECT_THROW(PerformerAttention::can({.sum_epsilon = 1e-6F}), Error);
+  EXPECT_FALSE(PerformerAttention::can({.epsilon = 1e-4F}).decode);
 }
 
 }  // namespace

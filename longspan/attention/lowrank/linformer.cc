@@ -57,20 +57,13 @@ MatrixView<T> columns(const HeadsView<T>& x, std::size_t b, std::size_t piece, s
 
 }  // namespace
 
-LinformerAttention::LinformerAttention(const LinformerConfig& config) : config_(config) {
-  const auto& c = config_;
+Abilities LinformerAttention::can(const LinformerConfig& c) {
   require(c.k > 0, "[linformer] k is 0; need at least one slot");
   require(c.sharing == "none" || c.sharing == "headwise" || c.sharing == "key-value" ||
               c.sharing == "layerwise",
           "[linformer] sharing is '{}'; need none, headwise, key-value or layerwise", c.sharing);
   require(c.projection == "learned" || c.projection == "convolution" || c.projection == "pool",
           "[linformer] projection is '{}'; need learned, convolution or pool", c.projection);
-  if (c.projection == "convolution") projection_ = Projection::kConvolution;
-  if (c.projection == "pool") projection_ = Projection::kPool;
-  max_length_ = c.length;
-}
-
-Abilities LinformerAttention::abilities() const {
   return {.cross = true,
           .key_lengths = true,
           .dropout = true,
@@ -78,8 +71,12 @@ Abilities LinformerAttention::abilities() const {
           .not_causal = "every slot mixes all positions, so the past would see the future"};
 }
 
-void LinformerAttention::declare(const AttentionSite& site) {
-  if (max_length_ == 0) max_length_ = site.max_length;
+LinformerAttention::LinformerAttention(const LinformerConfig& config, const AttentionSite& site)
+    : Attention(can(config)),
+      config_(config),
+      max_length_(config.length == 0 ? site.max_length : config.length) {
+  if (config.projection == "convolution") projection_ = Projection::kConvolution;
+  if (config.projection == "pool") projection_ = Projection::kPool;
   require(max_length_ > 0, "[linformer] the longest sequence is unknown; set length");
   if (projection_ == Projection::kPool) return;
   const bool learned = projection_ == Projection::kLearned;
@@ -103,8 +100,7 @@ std::size_t LinformerAttention::slots(std::size_t length) const {
 }
 
 void LinformerAttention::check_more(const AttentionShape& s) const {
-  require(max_length_ == 0 || s.n <= max_length_, "[linformer] {} keys; it was made for at most {}",
-          s.n, max_length_);
+  require(s.n <= max_length_, "[linformer] {} keys; it was made for at most {}", s.n, max_length_);
 }
 
 // What flash sees; `lengths` has room for the batch.
@@ -339,8 +335,11 @@ AttentionInputs slot_inputs(const AttentionInputs& in, ConstHeads k, ConstHeads 
 
 }  // namespace
 
-void LinformerAttention::run_forward(const AttentionInputs& in, Heads y, std::span<float> saved,
-                                     Arena& arena) const {
+void LinformerAttention::run_forward(const ForwardCall& call) const {
+  const AttentionInputs& in = call.in;
+  const Heads y = call.y;
+  const std::span<float> saved = call.saved;
+  Arena& arena = call.arena;
   const AttentionShape s = shape_of(in);
   check_more(s);
   if (scores_first(s)) {
@@ -354,12 +353,17 @@ void LinformerAttention::run_forward(const AttentionInputs& in, Heads y, std::sp
   report(projection_work(s));
   const std::span<float> rest = saved.empty() ? saved : saved.subspan(floats);
   if (!saved.empty()) std::ranges::copy(memory, saved.begin());
-  flash_.forward(slot_inputs(in, bars.k, bars.v, t), y, rest, arena);
+  flash_.forward({slot_inputs(in, bars.k, bars.v, t), y, rest, arena});
 }
 
-void LinformerAttention::run_backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
-                                      std::span<const float> saved, const AttentionGradients& grad,
-                                      std::span<float> signals, Arena& arena) const {
+void LinformerAttention::run_backward(const BackwardCall& call) const {
+  const AttentionInputs& in = call.in;
+  const ConstHeads y = call.y;
+  const ConstHeads dy = call.dy;
+  const std::span<const float> saved = call.saved;
+  const AttentionGradients& grad = call.grad;
+  const std::span<float> signals = call.signals;
+  Arena& arena = call.arena;
   const AttentionShape s = shape_of(in);
   if (scores_first(s)) {
     return scores_first_backward(tables_of(*e_, *f_, config_), in, dy, saved, grad, signals, arena);
@@ -368,8 +372,13 @@ void LinformerAttention::run_backward(const AttentionInputs& in, ConstHeads y, C
   const AttentionShape t = slot_shape(s, arena.take<std::int32_t>(s.batch));
   const Slots<const float> bars(saved.data(), s, slots(s.n));
   const Slots<float> dbars(signals.data(), s, slots(s.n));
-  flash_.backward(slot_inputs(in, bars.k, bars.v, t), y, dy, saved.subspan(floats),
-                  {.q = grad.q, .k = dbars.k, .v = dbars.v}, {}, arena);
+  flash_.backward({slot_inputs(in, bars.k, bars.v, t),
+                   y,
+                   dy,
+                   saved.subspan(floats),
+                   {.q = grad.q, .k = dbars.k, .v = dbars.v},
+                   {},
+                   arena});
   Pass(*this, in).unproject(Slots<const float>(signals.data(), s, slots(s.n)), grad.k, grad.v);
   report(projection_work(s));
 }

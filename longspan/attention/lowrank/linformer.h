@@ -49,10 +49,9 @@ struct LinformerConfig {
 class LinformerAttention final : public Attention {
  public:
   static constexpr std::string_view kName = "linformer";
-  explicit LinformerAttention(const LinformerConfig& config = {});
+  LinformerAttention(const LinformerConfig& config, const AttentionSite& site);
+  static Abilities can(const LinformerConfig& config);
   std::string_view name() const override { return kName; }
-  Abilities abilities() const override;
-  void declare(const AttentionSite& site) override;
   AttentionCost cost(const AttentionShape& shape) const override;
 
   std::size_t slots(std::size_t length) const;
@@ -62,11 +61,8 @@ class LinformerAttention final : public Attention {
   class Pass;
 
   void check_more(const AttentionShape& shape) const override;
-  void run_forward(const AttentionInputs& in, Heads y, std::span<float> saved,
-                   Arena& arena) const override;
-  void run_backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
-                    std::span<const float> saved, const AttentionGradients& grad,
-                    std::span<float> signals, Arena& arena) const override;
+  void run_forward(const ForwardCall& call) const override;
+  void run_backward(const BackwardCall& call) const override;
   void run_accumulate(const AttentionInputs& in, std::span<const float> saved,
                       std::span<const float> signals) const override;
   // Tokens per slot of a convolution or pool.

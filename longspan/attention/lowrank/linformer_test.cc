@@ -56,7 +56,7 @@ TEST(Linformer, AgreesWithItsDefinition) {
 }
 
 TEST(Linformer, EveryVariantPassesTheChecksOfAllMechanisms) {
-  for (const AttentionCase& c : testing::cases_for(LinformerAttention().abilities())) {
+  for (const AttentionCase& c : testing::cases_for(LinformerAttention::can({}))) {
     if (c.n > 66 || c.m > 66) continue;
     for (const Variant& v : variants()) {
       if (v.config.length > 0) continue;
@@ -114,16 +114,15 @@ TEST(Linformer, ShortSequencesUseTheFirstColumns) {
 TEST(Linformer, SharesTables) {
   auto parameters_of = [](const LinformerConfig& config) {
     Parameters parameters;
-    std::vector<std::unique_ptr<LinformerAttention>> layers;
     for (const char* name : {"encoder.0", "encoder.1"}) {
-      layers.push_back(std::make_unique<LinformerAttention>(config));
-      layers.back()->declare({.parameters = parameters,
-                              .name = name,
-                              .stack = "encoder",
-                              .heads = 4,
-                              .kv_heads = 4,
-                              .d_head = 8,
-                              .max_length = 50});
+      const AttentionLayout layout{.name = name,
+                                   .stack = "encoder",
+                                   .heads = 4,
+                                   .kv_heads = 4,
+                                   .d_head = 8,
+                                   .max_length = 50};
+      const Projections none(Streams::qkv(layout), layout, /*bias=*/false);
+      LinformerAttention(config, {layout, parameters, none});
     }
     return parameters.count();
   };
@@ -139,16 +138,19 @@ TEST(Linformer, SharesTables) {
 // 4·n·k·d: two products along the sequence, two with the slots.
 TEST(Linformer, CountsAsItsFormula) {
   const std::uint64_t n = 512;
-  const AttentionCost cost = LinformerAttention({.k = 64}).cost({.m = n, .n = n, .d = 32, .e = 32});
+  const AttentionCost cost =
+      testing::Alone<LinformerAttention>(LinformerConfig{.k = 64}, {.d_head = 32, .max_length = n})
+          ->cost({.m = n, .n = n, .d = 32, .e = 32});
   EXPECT_EQ(cost.forward.maccs, 4 * n * 64 * 32);
   EXPECT_EQ(cost.update.maccs, 2 * n * 64 * 32);
 }
 
 // The order with fewer products: q·Kᵀ first for short sequences.
 TEST(Linformer, ChoosesTheCheaperOrder) {
-  const LinformerAttention linformer({.k = 256});
+  testing::Alone<LinformerAttention> linformer(LinformerConfig{.k = 256},
+                                               {.d_head = 64, .max_length = 200});
   for (const std::uint64_t n : {1U, 64U, 102U, 103U, 200U}) {
-    const AttentionCost cost = linformer.cost({.m = n, .n = n, .d = 64, .e = 64});
+    const AttentionCost cost = linformer->cost({.m = n, .n = n, .d = 64, .e = 64});
     EXPECT_EQ(cost.forward.maccs, std::min(4 * n * 256 * 64, 2 * n * n * (64 + 256))) << n;
   }
 }
@@ -173,18 +175,21 @@ TEST(Linformer, BothOrdersAgreeWithTheDefinition) {
 }
 
 TEST(Linformer, RefusesWhatItCannotDo) {
-  EXPECT_THROW(LinformerAttention({.k = 0}), Error);
-  EXPECT_THROW(LinformerAttention({.sharing = "all"}), Error);
-  EXPECT_THROW(LinformerAttention({.projection = "random"}), Error);
+  EXPECT_THROW(LinformerAttention::can({.k = 0}), Error);
+  EXPECT_THROW(LinformerAttention::can({.sharing = "all"}), Error);
+  EXPECT_THROW(LinformerAttention::can({.projection = "random"}), Error);
   try {
-    LinformerAttention().check({.m = 4, .n = 4, .d = 2, .e = 2, .causal = true});
+    testing::Alone<LinformerAttention>(LinformerConfig{})
+        ->check({.m = 4, .n = 4, .d = 2, .e = 2, .causal = true});
     FAIL() << "accepted";
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(),
                  "[linformer] cannot be causal: every slot mixes all positions, so the past would "
                  "see the future");
   }
-  EXPECT_THROW(LinformerAttention({.length = 8}).check({.m = 4, .n = 9, .d = 2, .e = 2}), Error);
+  EXPECT_THROW(testing::Alone<LinformerAttention>(LinformerConfig{.length = 8})
+                   ->check({.m = 4, .n = 9, .d = 2, .e = 2}),
+               Error);
 }
 
 }  // namespace

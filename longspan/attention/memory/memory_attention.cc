@@ -49,18 +49,16 @@ void each_row(const AttentionShape& s, const Body& body) {
 
 }  // namespace
 
-MemoryAttention::MemoryAttention(const MemoryConfig& config) : config_(config) {
+Abilities MemoryAttention::can(const MemoryConfig& config) {
   require(config.tokens > 0, "[memory] tokens is 0; need at least one, or flash");
-}
-
-Abilities MemoryAttention::abilities() const {
   Abilities able = Abilities::all();
   able.exact = false;  // it is, over more than the sequence
   able.cross = false;
   return able;
 }
 
-void MemoryAttention::declare(const AttentionSite& site) {
+MemoryAttention::MemoryAttention(const MemoryConfig& config, const AttentionSite& site)
+    : Attention(can(config)), config_(config) {
   const Initializer draw = Initializer::normal(1.0F / std::sqrt(static_cast<float>(site.d_head)));
   const std::size_t rows = site.heads * config_.tokens;
   keys_ = &site.parameters.declare(site.name + ".memory.keys", rows, site.d_head, draw);
@@ -112,15 +110,18 @@ AttentionCost MemoryAttention::cost(const AttentionShape& s) const {
   return cost;
 }
 
-void MemoryAttention::run_forward(const AttentionInputs& in, Heads y, std::span<float> saved,
-                                  Arena& arena) const {
+void MemoryAttention::run_forward(const ForwardCall& call) const {
+  const AttentionInputs& in = call.in;
+  const Heads y = call.y;
+  const std::span<float> saved = call.saved;
+  Arena& arena = call.arena;
   const AttentionShape s = shape_of(in);
   const auto levels = arena.take(rows_of(s));
   const auto others = arena.take(rows_of(s));
   const auto other = arena.take(rows_of(s) * s.e);
   const Heads remembered(other.data(), s.batch, s.heads, s.m, s.e);
-  flash_.forward(in, y, levels, arena);
-  flash_.forward(memory_inputs(in), remembered, others, arena);
+  flash_.forward({in, y, levels, arena});
+  flash_.forward({memory_inputs(in), remembered, others, arena});
   each_row(s, [&](std::size_t b, std::size_t h, std::size_t i, std::size_t row) {
     join(y.head(b, h).row(i), remembered.head(b, h).row(i), levels[row], others[row]);
   });
@@ -128,16 +129,21 @@ void MemoryAttention::run_forward(const AttentionInputs& in, Heads y, std::span<
   if (!saved.empty()) std::ranges::copy(levels, saved.begin());
 }
 
-void MemoryAttention::run_backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
-                                   std::span<const float> saved, const AttentionGradients& grad,
-                                   std::span<float> signals, Arena& arena) const {
+void MemoryAttention::run_backward(const BackwardCall& call) const {
+  const AttentionInputs& in = call.in;
+  const ConstHeads y = call.y;
+  const ConstHeads dy = call.dy;
+  const std::span<const float> saved = call.saved;
+  const AttentionGradients& grad = call.grad;
+  const std::span<float> signals = call.signals;
+  Arena& arena = call.arena;
   const AttentionShape s = shape_of(in);
   const std::size_t slots = s.batch * s.heads * config_.tokens;
   const Heads dq(arena.take(rows_of(s) * s.d).data(), s.batch, s.heads, s.m, s.d);
   const Heads dk(signals.data(), s.batch, s.heads, config_.tokens, s.d);
   const Heads dv(signals.data() + slots * s.d, s.batch, s.heads, config_.tokens, s.e);
-  flash_.backward(in, y, dy, saved, grad, {}, arena);
-  flash_.backward(memory_inputs(in), y, dy, saved, {.q = dq, .k = dk, .v = dv}, {}, arena);
+  flash_.backward({in, y, dy, saved, grad, {}, arena});
+  flash_.backward({memory_inputs(in), y, dy, saved, {.q = dq, .k = dk, .v = dv}, {}, arena});
   each_row(s, [&](std::size_t b, std::size_t h, std::size_t i, std::size_t) {
     add_row(dq.head(b, h).row(i), grad.q.head(b, h).row_data(i));
   });

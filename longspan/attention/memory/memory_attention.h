@@ -36,18 +36,14 @@ struct MemoryConfig {
 class MemoryAttention final : public Attention {
  public:
   static constexpr std::string_view kName = "memory";
-  explicit MemoryAttention(const MemoryConfig& config = {});
+  MemoryAttention(const MemoryConfig& config, const AttentionSite& site);
+  static Abilities can(const MemoryConfig& config);
   std::string_view name() const override { return kName; }
-  Abilities abilities() const override;
-  void declare(const AttentionSite& site) override;
   AttentionCost cost(const AttentionShape& shape) const override;
 
  private:
-  void run_forward(const AttentionInputs& in, Heads y, std::span<float> saved,
-                   Arena& arena) const override;
-  void run_backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
-                    std::span<const float> saved, const AttentionGradients& grad,
-                    std::span<float> signals, Arena& arena) const override;
+  void run_forward(const ForwardCall& call) const override;
+  void run_backward(const BackwardCall& call) const override;
   void run_accumulate(const AttentionInputs& in, std::span<const float> saved,
                       std::span<const float> signals) const override;
   AttentionShape memory_shape(const AttentionShape& shape) const;

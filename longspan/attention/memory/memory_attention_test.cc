@@ -58,7 +58,7 @@ TEST(Memory, IsExactAttentionWhenTheMemoryIsFarAway) {
   for (std::size_t i = 0; i < p.dk.size(); ++i) EXPECT_NEAR(p.dk[i], exact.dk[i], 5e-6);
 }
 
-TEST(Memory, Refuses) { EXPECT_THROW(MemoryAttention({.tokens = 0}), Error); }
+TEST(Memory, Refuses) { EXPECT_THROW(MemoryAttention::can({.tokens = 0}), Error); }
 
 TEST(MemoryCompressed, AgreesWithItsDefinition) {
   for (AttentionCase c : cases()) {
@@ -108,7 +108,9 @@ TEST(MemoryCompressed, IsExactWithStrideOne) {
   }
 }
 
-TEST(MemoryCompressed, Refuses) { EXPECT_THROW(MemoryCompressedAttention({.stride = 0}), Error); }
+TEST(MemoryCompressed, Refuses) {
+  EXPECT_THROW(MemoryCompressedAttention::can({.stride = 0}), Error);
+}
 
 }  // namespace
 }  // namespace longspan

@@ -54,17 +54,15 @@ struct Bars {
 
 }  // namespace
 
-MemoryCompressedAttention::MemoryCompressedAttention(const MemoryCompressedConfig& config)
-    : config_(config) {
+Abilities MemoryCompressedAttention::can(const MemoryCompressedConfig& config) {
   require(config.stride > 0, "[memory-compressed] stride is 0; need 1 or more");
-}
-
-Abilities MemoryCompressedAttention::abilities() const {
   return {
       .causal = true, .key_lengths = true, .dropout = true, .grouped_heads = true, .decode = true};
 }
 
-void MemoryCompressedAttention::declare(const AttentionSite& site) {
+MemoryCompressedAttention::MemoryCompressedAttention(const MemoryCompressedConfig& config,
+                                                     const AttentionSite& site)
+    : Attention(can(config)), config_(config) {
   const std::size_t cols = config_.stride * site.d_head;
   const Initializer draw = Initializer::normal(1.0F / std::sqrt(static_cast<float>(cols)));
   const std::size_t rows = site.kv_heads * site.d_head;
@@ -262,8 +260,11 @@ AttentionInputs part_inputs(const AttentionInputs& in, ConstHeads q, const Const
 
 }  // namespace
 
-void MemoryCompressedAttention::run_forward(const AttentionInputs& in, Heads y,
-                                            std::span<float> saved, Arena& arena) const {
+void MemoryCompressedAttention::run_forward(const ForwardCall& call) const {
+  const AttentionInputs& in = call.in;
+  const Heads y = call.y;
+  const std::span<float> saved = call.saved;
+  Arena& arena = call.arena;
   const AttentionShape s = shape_of(in);
   const auto lengths = arena.take<std::int32_t>(s.batch);
   const auto memory = arena.take(Bars<float>::floats(s, slots(s.n)));
@@ -278,17 +279,21 @@ void MemoryCompressedAttention::run_forward(const AttentionInputs& in, Heads y,
     const AttentionShape t = part(s, r, lengths);
     if (t.m == 0) continue;
     const std::size_t floats = s.batch * s.heads * t.m;
-    flash_.forward(part_inputs(in, every(in.q, first, step, t.m), bars.k, bars.v, t, r),
-                   every(y, first, step, t.m), saved.empty() ? saved : saved.subspan(at, floats),
-                   arena);
+    flash_.forward({part_inputs(in, every(in.q, first, step, t.m), bars.k, bars.v, t, r),
+                    every(y, first, step, t.m), saved.empty() ? saved : saved.subspan(at, floats),
+                    arena});
     at += floats;
   }
 }
 
-void MemoryCompressedAttention::run_backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
-                                             std::span<const float> saved,
-                                             const AttentionGradients& grad,
-                                             std::span<float> signals, Arena& arena) const {
+void MemoryCompressedAttention::run_backward(const BackwardCall& call) const {
+  const AttentionInputs& in = call.in;
+  const ConstHeads y = call.y;
+  const ConstHeads dy = call.dy;
+  const std::span<const float> saved = call.saved;
+  const AttentionGradients& grad = call.grad;
+  const std::span<float> signals = call.signals;
+  Arena& arena = call.arena;
   const AttentionShape s = shape_of(in);
   const auto lengths = arena.take<std::int32_t>(s.batch);
   const auto memory = arena.take(signals.size());
@@ -302,10 +307,13 @@ void MemoryCompressedAttention::run_backward(const AttentionInputs& in, ConstHea
     if (t.m == 0) continue;
     const std::size_t floats = s.batch * s.heads * t.m;
     const Bars<float> own(memory.data(), s, t.n);
-    flash_.backward(part_inputs(in, every(in.q, first, step, t.m), bars.k, bars.v, t, r),
-                    every(y, first, step, t.m), every(dy, first, step, t.m),
-                    saved.subspan(at, floats),
-                    {.q = every(grad.q, first, step, t.m), .k = own.k, .v = own.v}, {}, arena);
+    flash_.backward({part_inputs(in, every(in.q, first, step, t.m), bars.k, bars.v, t, r),
+                     every(y, first, step, t.m),
+                     every(dy, first, step, t.m),
+                     saved.subspan(at, floats),
+                     {.q = every(grad.q, first, step, t.m), .k = own.k, .v = own.v},
+                     {},
+                     arena});
     at += floats;
     const Bars<float> sum(signals.data(), s, slots(s.n));
     parallel_for(s.batch * s.kv_heads, [&](std::size_t plane, std::size_t) {

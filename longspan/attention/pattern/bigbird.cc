@@ -163,15 +163,12 @@ class BigBirdPattern final : public BlockPattern {
   std::size_t pieces_;  // tiles of a block
 };
 
-BigBirdAttention::BigBirdAttention(const BigBirdConfig& config) : config_(config) {
+Abilities BigBirdAttention::can(const BigBirdConfig& config) {
   require(config.block > 0, "[bigbird] blocks of 0 tokens; need at least 1");
   require(config.window % 2 == 1, "[bigbird] a window of {} blocks; need an odd number",
           config.window);
   require(config.random <= kMostRandom, "[bigbird] {} random blocks; need at most {}",
           config.random, kMostRandom);
-}
-
-Abilities BigBirdAttention::abilities() const {
   return {
       .causal = true, .key_lengths = true, .dropout = true, .grouped_heads = true, .decode = true};
 }
@@ -233,14 +230,21 @@ AttentionCost BigBirdAttention::cost(const AttentionShape& shape) const {
   return sparse_cost(BigBirdPattern(*this, shape));
 }
 
-void BigBirdAttention::run_forward(const AttentionInputs& in, Heads y, std::span<float> saved,
-                                   Arena& arena) const {
+void BigBirdAttention::run_forward(const ForwardCall& call) const {
+  const AttentionInputs& in = call.in;
+  const Heads y = call.y;
+  const std::span<float> saved = call.saved;
+  Arena& arena = call.arena;
   sparse_forward(BigBirdPattern(*this, shape_of(in)), SparseInputs::of(in), y, saved, arena);
 }
 
-void BigBirdAttention::run_backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
-                                    std::span<const float> saved, const AttentionGradients& grad,
-                                    std::span<float> /*signals*/, Arena& arena) const {
+void BigBirdAttention::run_backward(const BackwardCall& call) const {
+  const AttentionInputs& in = call.in;
+  const ConstHeads y = call.y;
+  const ConstHeads dy = call.dy;
+  const std::span<const float> saved = call.saved;
+  const AttentionGradients& grad = call.grad;
+  Arena& arena = call.arena;
   sparse_backward(BigBirdPattern(*this, shape_of(in)), SparseInputs::of(in), y, dy, saved,
                   {grad.q, grad.k, grad.v, {}}, arena);
 }

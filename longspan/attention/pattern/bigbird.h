@@ -60,10 +60,10 @@ struct RandomBlocks {
 class BigBirdAttention final : public Attention, public FixedPattern {
  public:
   static constexpr std::string_view kName = "bigbird";
-  explicit BigBirdAttention(const BigBirdConfig& config = {});
+  BigBirdAttention(const BigBirdConfig& config, const AttentionSite& site)
+      : Attention(can(config)), config_(config), layer_(site.layer) {}
+  static Abilities can(const BigBirdConfig& config);
   std::string_view name() const override { return kName; }
-  Abilities abilities() const override;
-  void declare(const AttentionSite& site) override { layer_ = site.layer; }
   AttentionCost cost(const AttentionShape& shape) const override;
   std::string_view reason(const AttentionShape& shape, std::size_t head, std::size_t i,
                           std::size_t j) const override;
@@ -79,11 +79,8 @@ class BigBirdAttention final : public Attention, public FixedPattern {
  private:
   friend class BigBirdPattern;
   void check_more(const AttentionShape& shape) const override;
-  void run_forward(const AttentionInputs& in, Heads y, std::span<float> saved,
-                   Arena& arena) const override;
-  void run_backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
-                    std::span<const float> saved, const AttentionGradients& grad,
-                    std::span<float> signals, Arena& arena) const override;
+  void run_forward(const ForwardCall& call) const override;
+  void run_backward(const BackwardCall& call) const override;
 
   BigBirdConfig config_;
   RandomBlocks given_;

@@ -22,7 +22,8 @@ using testing::AttentionProblem;
 void check(const BigBirdConfig& config, const AttentionCase& c) {
   SCOPED_TRACE(fmt::format("block {} window {} random {} etc {}", config.block, config.window,
                            config.random, config.etc));
-  const BigBirdAttention attention(config);
+  testing::Alone<BigBirdAttention> alone(config);
+  const BigBirdAttention& attention = *alone;
   const AttentionProblem problem(c);
   const BigBirdReference reference{attention, problem.shape()};
   testing::check_pattern(attention, c,
@@ -87,7 +88,7 @@ TEST(BigBird, EqualsFullWhenItsBlocksCoverEverything) {
          {BigBirdConfig{.block = 13, .window = 3, .random = 10}, BigBirdConfig{.block = 64},
           BigBirdConfig{.block = 10, .window = 27, .random = 0}}) {
       AttentionProblem p(c);
-      p.run(BigBirdAttention(config));
+      p.run(*testing::Alone<BigBirdAttention>(config));
       auto wide = [](const std::vector<float>& x) {
         return std::vector<double>(x.begin(), x.end());
       };
@@ -101,7 +102,8 @@ TEST(BigBird, EqualsFullWhenItsBlocksCoverEverything) {
 }
 
 TEST(BigBird, DrawsOutsideWindowAndGlobalsWithoutRepetition) {
-  const BigBirdAttention attention({.random = 3, .seed = 5});
+  testing::Alone<BigBirdAttention> alone(BigBirdConfig{.random = 3, .seed = 5});
+  const BigBirdAttention& attention = *alone;
   std::array<std::size_t, 64> drawn{};
   std::vector<std::size_t> uses(40);
   for (std::size_t h = 0; h < 50; ++h) {
@@ -127,13 +129,12 @@ TEST(BigBird, DrawsOutsideWindowAndGlobalsWithoutRepetition) {
 TEST(BigBird, HeadsLayersAndSeedsDrawTheirOwn) {
   std::set<std::vector<std::size_t>> seen;
   for (const std::uint64_t seed : {1U, 2U}) {
-    BigBirdAttention attention({.random = 8, .seed = seed});
     for (const std::size_t layer : {0U, 1U}) {
-      Parameters parameters;
-      attention.declare({.parameters = parameters, .layer = layer});
+      testing::Alone<BigBirdAttention> attention(BigBirdConfig{.random = 8, .seed = seed},
+                                                 {.layer = layer, .d_model = 4, .d_head = 4});
       for (const std::size_t head : {0U, 1U}) {
         std::vector<std::size_t> drawn(8);
-        attention.draw(head, 50, 100, false, drawn);
+        attention->draw(head, 50, 100, false, drawn);
         seen.insert(drawn);
       }
     }
@@ -142,7 +143,8 @@ TEST(BigBird, HeadsLayersAndSeedsDrawTheirOwn) {
 }
 
 TEST(BigBird, PaddingChangesNothing) {
-  const BigBirdAttention attention({.block = 8, .random = 2});
+  testing::Alone<BigBirdAttention> alone(BigBirdConfig{.block = 8, .random = 2});
+  const BigBirdAttention& attention = *alone;
   AttentionProblem cut({.heads = 2, .kv_heads = 2, .m = 101, .n = 101, .d = 16, .e = 16});
   AttentionProblem padded(
       {.heads = 2, .kv_heads = 2, .m = 150, .n = 150, .d = 16, .e = 16, .key_lengths = {101}});
@@ -162,7 +164,7 @@ TEST(BigBird, PaddingChangesNothing) {
 
 TEST(BigBird, DecodesWhatItPredictsAtOnce) {
   for (const BigBirdConfig& config : configs()) {
-    testing::check_decoding(BigBirdAttention(config), 150);
+    testing::check_decoding(*testing::Alone<BigBirdAttention>(config), 150);
   }
 }
 
@@ -173,12 +175,12 @@ TEST(BigBird, MeetsTheCommonChecks) {
 }
 
 TEST(BigBird, RefusesNonsense) {
-  EXPECT_THROW(BigBirdAttention({.block = 0}), Error);
-  EXPECT_THROW(BigBirdAttention({.window = 2}), Error);
-  EXPECT_THROW(BigBirdAttention({.random = 65}), Error);
-  BigBirdAttention attention({.block = 8, .random = 1});
-  attention.use({.blocks = {3, 3}, .rows = 2});
-  EXPECT_THROW(attention.check({.m = 64, .n = 64, .d = 4, .e = 4}), Error);
+  EXPECT_THROW(BigBirdAttention::can({.block = 0}), Error);
+  EXPECT_THROW(BigBirdAttention::can({.window = 2}), Error);
+  EXPECT_THROW(BigBirdAttention::can({.random = 65}), Error);
+  testing::Alone<BigBirdAttention> attention(BigBirdConfig{.block = 8, .random = 1});
+  attention->use({.blocks = {3, 3}, .rows = 2});
+  EXPECT_THROW(attention->check({.m = 64, .n = 64, .d = 4, .e = 4}), Error);
 }
 
 }  // namespace

@@ -83,26 +83,35 @@ class LocalPattern final : public BlockPattern {
 
 }  // namespace
 
-LocalAttention::LocalAttention(const LocalConfig& config) : config_(config) {
+Abilities LocalAttention::can(const LocalConfig& config) {
   constexpr std::size_t kMost = std::size_t{1} << 31U;
   require(config.block > 0 && config.block < kMost && config.before < kMost && config.after < kMost,
           "[local] blocks of {} tokens, {} before and {} after; need at least one token and less "
           "than 2^31 of each",
           config.block, config.before, config.after);
+  return {
+      .causal = true, .key_lengths = true, .dropout = true, .grouped_heads = true, .decode = true};
 }
 
 AttentionCost LocalAttention::cost(const AttentionShape& shape) const {
   return sparse_cost(LocalPattern(config_, shape));
 }
 
-void LocalAttention::run_forward(const AttentionInputs& in, Heads y, std::span<float> saved,
-                                 Arena& arena) const {
+void LocalAttention::run_forward(const ForwardCall& call) const {
+  const AttentionInputs& in = call.in;
+  const Heads y = call.y;
+  const std::span<float> saved = call.saved;
+  Arena& arena = call.arena;
   sparse_forward(LocalPattern(config_, shape_of(in)), SparseInputs::of(in), y, saved, arena);
 }
 
-void LocalAttention::run_backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
-                                  std::span<const float> saved, const AttentionGradients& grad,
-                                  std::span<float> /*signals*/, Arena& arena) const {
+void LocalAttention::run_backward(const BackwardCall& call) const {
+  const AttentionInputs& in = call.in;
+  const ConstHeads y = call.y;
+  const ConstHeads dy = call.dy;
+  const std::span<const float> saved = call.saved;
+  const AttentionGradients& grad = call.grad;
+  Arena& arena = call.arena;
   sparse_backward(LocalPattern(config_, shape_of(in)), SparseInputs::of(in), y, dy, saved,
                   {grad.q, grad.k, grad.v, {}}, arena);
 }

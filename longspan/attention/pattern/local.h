@@ -35,24 +35,16 @@ struct LocalConfig {
 class LocalAttention final : public Attention {
  public:
   static constexpr std::string_view kName = "local";
-  explicit LocalAttention(const LocalConfig& config = {});
+  explicit LocalAttention(const LocalConfig& config = {})
+      : Attention(can(config)), config_(config) {}
+  static Abilities can(const LocalConfig& config);
   std::string_view name() const override { return kName; }
-  Abilities abilities() const override {
-    return {.causal = true,
-            .key_lengths = true,
-            .dropout = true,
-            .grouped_heads = true,
-            .decode = true};
-  }
   AttentionCost cost(const AttentionShape& shape) const override;
   const LocalConfig& config() const { return config_; }
 
  private:
-  void run_forward(const AttentionInputs& in, Heads y, std::span<float> saved,
-                   Arena& arena) const override;
-  void run_backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
-                    std::span<const float> saved, const AttentionGradients& grad,
-                    std::span<float> signals, Arena& arena) const override;
+  void run_forward(const ForwardCall& call) const override;
+  void run_backward(const BackwardCall& call) const override;
 
   LocalConfig config_;
 };

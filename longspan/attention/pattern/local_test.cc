@@ -62,8 +62,8 @@ TEST(Local, IsExactOverItsBlocks) {
 }
 
 TEST(Local, RefusesEmptyBlocks) {
-  EXPECT_THROW(LocalAttention({.block = 0}), Error);
-  EXPECT_THROW(LocalAttention({.before = SIZE_MAX}), Error);
+  EXPECT_THROW(LocalAttention::can({.block = 0}), Error);
+  EXPECT_THROW(LocalAttention::can({.before = SIZE_MAX}), Error);
 }
 
 }  // namespace

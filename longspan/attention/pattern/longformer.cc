@@ -4,10 +4,8 @@
 #include <limits>
 
 #include "longspan/attention/pattern/longformer_pattern.h"
-#include "longspan/attention/position/relative_table.h"
 #include "longspan/base/config.h"
 #include "longspan/base/error.h"
-#include "longspan/kernels/gemm/gemm.h"
 #include "longspan/kernels/rows/vector.h"
 
 namespace longspan {
@@ -46,6 +44,22 @@ SparseInputs projected_inputs(const AttentionShape& s, ConstMatrix q, ConstMatri
   return SparseInputs::of(in);
 }
 
+std::vector<std::size_t> parse_dilations(const LongformerConfig& config) {
+  std::vector<std::size_t> dilations;
+  for (const std::string& text : split_list(config.dilation, ':')) {
+    const std::int64_t value = parse_integer(LongformerAttention::kName, "dilation", text);
+    require(value > 0, "[longformer] dilation is '{}'; need numbers from 1", config.dilation);
+    dilations.push_back(static_cast<std::size_t>(value));
+  }
+  return dilations;
+}
+
+void add_projection(const Projection& p, std::size_t rows, AttentionCost& cost) {
+  cost.forward += p.forward_work(rows);
+  cost.backward += p.backward_work(rows);
+  cost.update += p.update_work(rows);
+}
+
 // Calls f(row of x, row of k^g, count) for the rows that are projected: one block of all, or the
 // first `reach` of each sequence.
 template <class F>
@@ -76,31 +90,32 @@ struct LongformerAttention::Projected {
   SparseInputs inputs(const AttentionShape& s) const { return projected_inputs(s, q, kv); }
 };
 
-LongformerAttention::LongformerAttention(const LongformerConfig& config) : config_(config) {
-  std::string_view rest = config.dilation;
-  while (true) {
-    const std::size_t end = std::min(rest.find(':'), rest.size());
-    const std::int64_t value = parse_integer(kName, "dilation", rest.substr(0, end));
-    require(value > 0, "[longformer] dilation is '{}'; need numbers from 1", config.dilation);
-    dilations_.push_back(static_cast<std::size_t>(value));
-    if (end == rest.size()) break;
-    rest.remove_prefix(end + 1);
-  }
-}
-
-Abilities LongformerAttention::abilities() const {
+Abilities LongformerAttention::can(const LongformerConfig& config) {
+  parse_dilations(config);
   return {.causal = true, .key_lengths = true, .decode = true};
 }
 
-void LongformerAttention::declare(const AttentionSite& site) {
-  const std::size_t width = site.heads * site.d_head;
-  weight_ = &site.parameters.declare(site.name + ".global.weight", 3 * width, site.d_model,
-                                     Initializer::normal(site.deviation));
-  bias_ = &site.parameters.declare(site.name + ".global.bias", 3 * width, Initializer::zeros());
+Streams LongformerAttention::streams(const LongformerConfig& /*config*/,
+                                     const AttentionLayout& layout) {
+  Streams streams = Streams::qkv(layout);
+  for (const char* name : {"global_q", "global_k", "global_v"}) {
+    streams.on_call.push_back({.name = name,
+                               .group = "global",
+                               .heads = layout.heads,
+                               .width = layout.d_head,
+                               .bias = true});
+  }
+  return streams;
 }
 
+LongformerAttention::LongformerAttention(const LongformerConfig& config, const AttentionSite& site)
+    : Attention(can(config)),
+      config_(config),
+      dilations_(parse_dilations(config)),
+      query_(site.projections.of("global_q")),
+      key_value_(site.projections.of("global_k", "global_v")) {}
+
 void LongformerAttention::check_more(const AttentionShape& s) const {
-  require(weight_ != nullptr, "[longformer] has no parameters yet; need declare()");
   require(s.d == s.e, "[longformer] keys are {} wide and values {}; need equal widths", s.d, s.e);
   require(s.globals.empty() || s.globals.size() == s.batch * s.n,
           "[longformer] {} marks of global tokens for {} sequences of {}", s.globals.size(),
@@ -180,7 +195,6 @@ AttentionCost LongformerAttention::cost(const AttentionShape& s) const {
   if (memory.size() < s.batch + 1 + total) memory.resize(s.batch + 1 + total);
   const LongformerGlobals globals = find_globals(s, std::span(memory).first(s.batch + 1 + total));
   const std::size_t w = width();
-  const std::size_t dm = weight_->cols;
   const std::size_t lists = Arena::bytes_for<std::uint32_t>(s.batch + 1 + total);
   AttentionCost cost = sparse_cost(LongformerPattern(*this, s, globals));
   if (globals.most > 0) {
@@ -194,16 +208,10 @@ AttentionCost LongformerAttention::cost(const AttentionShape& s) const {
     cost.forward += dense.forward;
     cost.backward += dense.backward;
     for_each_block(s, globals.reach, [&](std::size_t, std::size_t, std::size_t count) {
-      cost.forward += product_work(count, 2 * w, dm) + bias_work(count, 2 * w);
-      cost.backward += product_work(count, dm, 2 * w);
-      cost.update += product_work(2 * w, dm, count) +
-                     other_work(Kind::kAdd, count * 2 * w, 4 * (count + 2) * 2 * w);
+      add_projection(key_value_, count, cost);
     });
     for_each_run(s, [&](std::size_t, std::size_t, std::size_t count, std::size_t) {
-      cost.forward += product_work(count, w, dm) + bias_work(count, w);
-      cost.backward += product_work(count, dm, w);
-      cost.update +=
-          product_work(w, dm, count) + other_work(Kind::kAdd, count * w, 4 * (count + 2) * w);
+      add_projection(query_, count, cost);
     });
   }
   cost.forward_scratch += lists + Arena::bytes_for(Projected::floats(s, globals, w));
@@ -211,8 +219,11 @@ AttentionCost LongformerAttention::cost(const AttentionShape& s) const {
   return cost;
 }
 
-void LongformerAttention::run_forward(const AttentionInputs& in, Heads y, std::span<float> saved,
-                                      Arena& arena) const {
+void LongformerAttention::run_forward(const ForwardCall& call) const {
+  const AttentionInputs& in = call.in;
+  const Heads y = call.y;
+  const std::span<float> saved = call.saved;
+  Arena& arena = call.arena;
   const AttentionShape s = shape_of(in);
   if (decodes(s)) return run_cached(in, y, arena);
   const std::size_t w = width();
@@ -230,11 +241,10 @@ void LongformerAttention::run_forward(const AttentionInputs& in, Heads y, std::s
   if (globals.most == 0) return;
   const Projected x(saved.empty() ? scratch.data() : saved.data() + levels, s, globals, w);
   for_each_block(s, globals.reach, [&](std::size_t from, std::size_t to, std::size_t count) {
-    linear_forward(in.x.slice_rows(from, count), weight(1, 2), &bias_->value[w],
-                   x.kv.slice_rows(to, count));
+    key_value_.forward(in.x.slice_rows(from, count), x.kv.slice_rows(to, count));
   });
   for_each_run(s, [&](std::size_t b, std::size_t first, std::size_t count, std::size_t index) {
-    linear_forward(in.x.slice_rows(b * s.n + first, count), weight(0, 1), bias_->value.data(),
+    query_.forward(in.x.slice_rows(b * s.n + first, count),
                    x.q.slice_rows(b * globals.most + index, count));
   });
   const Heads outputs = Heads::from_columns(out, s.batch, s.heads);
@@ -253,9 +263,14 @@ void LongformerAttention::run_forward(const AttentionInputs& in, Heads y, std::s
   }
 }
 
-void LongformerAttention::run_backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
-                                       std::span<const float> saved, const AttentionGradients& grad,
-                                       std::span<float> signals, Arena& arena) const {
+void LongformerAttention::run_backward(const BackwardCall& call) const {
+  const AttentionInputs& in = call.in;
+  const ConstHeads y = call.y;
+  const ConstHeads dy = call.dy;
+  const std::span<const float> saved = call.saved;
+  const AttentionGradients& grad = call.grad;
+  const std::span<float> signals = call.signals;
+  Arena& arena = call.arena;
   const AttentionShape s = shape_of(in);
   require(s.m == s.n, "[longformer] {} queries and {} keys; backward needs equal lengths", s.m,
           s.n);
@@ -296,11 +311,11 @@ void LongformerAttention::run_backward(const AttentionInputs& in, ConstHeads y, 
   }
   if (s.causal) fill(grad.x, 0.0F);
   for_each_block(s, globals.reach, [&](std::size_t to, std::size_t from, std::size_t count) {
-    gemm(dkv.slice_rows(from, count), weight(1, 2), grad.x.slice_rows(to, count));
+    key_value_.backward(dkv.slice_rows(from, count), grad.x.slice_rows(to, count), /*add=*/false);
   });
   for_each_run(s, [&](std::size_t b, std::size_t first, std::size_t count, std::size_t index) {
-    gemm(dq.slice_rows(b * globals.most + index, count), weight(0, 1),
-         grad.x.slice_rows(b * s.n + first, count), {.accumulate = true});
+    query_.backward(dq.slice_rows(b * globals.most + index, count),
+                    grad.x.slice_rows(b * s.n + first, count), /*add=*/true);
   });
 }
 
@@ -318,18 +333,12 @@ void LongformerAttention::run_accumulate(const AttentionInputs& in,
   });
   const ConstMatrix dkv(signals.data(), s.batch * reach, 2 * w);
   const ConstMatrix dq(dkv.data + dkv.size(), s.batch * most, w);
-  const Matrix gradient = weight_->gradient_matrix();
   for_each_block(s, reach, [&](std::size_t at, std::size_t from, std::size_t count) {
-    const ConstMatrix rows = dkv.slice_rows(from, count);
-    gemm(rows, in.x.slice_rows(at, count), gradient.slice_rows(w, 2 * w),
-         {.transpose_a = true, .accumulate = true});
-    add_column_sums(rows, &bias_->gradient[w]);
+    key_value_.accumulate(in.x.slice_rows(at, count), dkv.slice_rows(from, count));
   });
   for_each_run(s, [&](std::size_t b, std::size_t first, std::size_t count, std::size_t index) {
-    const ConstMatrix rows = dq.slice_rows(b * most + index, count);
-    gemm(rows, in.x.slice_rows(b * s.n + first, count), gradient.slice_rows(0, w),
-         {.transpose_a = true, .accumulate = true});
-    add_column_sums(rows, bias_->gradient.data());
+    query_.accumulate(in.x.slice_rows(b * s.n + first, count),
+                      dq.slice_rows(b * most + index, count));
   });
 }
 

@@ -2,7 +2,7 @@
 //
 //   local  i   y_i = Σ_j softmax_j(q_i·k_j/√d)·v_j     j in the window of i or global, once each
 //   global i   y_i = Σ_j softmax_j(q^g_i·k^g_j/√d)·v^g_j                        every j
-//   q^g, k^g, v^g = x·W_gᵀ + b_g, projections of the mechanism's own
+//   q^g, k^g, v^g = x·W_gᵀ + b_g, streams on call
 //
 // The window has ⌊window/2⌋ tokens on each side, `dilation` apart: "1", or one per head as
 // "1:1:2:4", repeated if there are more heads. Global tokens are those of mask.globals, or the
@@ -47,11 +47,10 @@ struct LongformerGlobals;
 class LongformerAttention final : public Attention, public FixedPattern {
  public:
   static constexpr std::string_view kName = "longformer";
-  explicit LongformerAttention(const LongformerConfig& config = {});
+  LongformerAttention(const LongformerConfig& config, const AttentionSite& site);
+  static Abilities can(const LongformerConfig& config);
+  static Streams streams(const LongformerConfig& config, const AttentionLayout& layout);
   std::string_view name() const override { return kName; }
-  Abilities abilities() const override;
-  Needs needs() const override { return {.input = true}; }
-  void declare(const AttentionSite& site) override;
   AttentionCost cost(const AttentionShape& shape) const override;
   std::size_t note_floats(const AttentionShape& shape) const override;
   std::string_view reason(const AttentionShape& shape, std::size_t head, std::size_t i,
@@ -66,11 +65,8 @@ class LongformerAttention final : public Attention, public FixedPattern {
   struct Projected;
 
   void check_more(const AttentionShape& shape) const override;
-  void run_forward(const AttentionInputs& in, Heads y, std::span<float> saved,
-                   Arena& arena) const override;
-  void run_backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
-                    std::span<const float> saved, const AttentionGradients& grad,
-                    std::span<float> signals, Arena& arena) const override;
+  void run_forward(const ForwardCall& call) const override;
+  void run_backward(const BackwardCall& call) const override;
   void run_accumulate(const AttentionInputs& in, std::span<const float> saved,
                       std::span<const float> signals) const override;
 
@@ -85,15 +81,12 @@ class LongformerAttention final : public Attention, public FixedPattern {
   std::size_t fresh_globals(const AttentionShape& shape) const;
   AttentionCost cached_cost(const AttentionShape& shape) const;
   void run_cached(const AttentionInputs& in, Heads y, Arena& arena) const;
-  std::size_t width() const { return weight_->rows / 3; }
-  ConstMatrix weight(std::size_t first, std::size_t parts) const {
-    return weight_->matrix().slice_rows(first * width(), parts * width());
-  }
+  std::size_t width() const { return query_.columns(); }
 
   LongformerConfig config_;
   std::vector<std::size_t> dilations_;
-  Parameter* weight_ = nullptr;  // q|k|v
-  Parameter* bias_ = nullptr;
+  Projection query_;      // q^g
+  Projection key_value_;  // k^g|v^g
 };
 
 }  // namespace longspan

@@ -44,10 +44,7 @@ AttentionCost LongformerAttention::cached_cost(const AttentionShape& s) const {
                          Arena::bytes_for(s.batch * std::min(s.m, config_.global) * width());
   const std::size_t fresh = fresh_globals(s);
   if (fresh == 0) return cost;
-  const std::size_t w = width();
-  for (const std::size_t parts : {2 * w, w}) {
-    cost.forward += s.batch * (product_work(fresh, parts, weight_->cols) + bias_work(fresh, parts));
-  }
+  cost.forward += s.batch * (key_value_.forward_work(fresh) + query_.forward_work(fresh));
   const AttentionCost dense = sparse_cost(FullPattern(dense_shape(s, fresh)));
   cost.forward += dense.forward;
   if (dense.forward_scratch > local.forward_scratch) {
@@ -75,9 +72,8 @@ void LongformerAttention::run_cached(const AttentionInputs& in, Heads y, Arena& 
   const Matrix kv(in.notes.data(), s.batch * capacity, 2 * w);
   for (std::size_t b = 0; b < s.batch; ++b) {
     const ConstMatrix x = in.x.slice_rows(b * s.m, fresh);
-    linear_forward(x, weight(1, 2), &bias_->value[w],
-                   kv.slice_rows(b * capacity + dense.n - fresh, fresh));
-    linear_forward(x, weight(0, 1), bias_->value.data(), q.slice_rows(b * fresh, fresh));
+    key_value_.forward(x, kv.slice_rows(b * capacity + dense.n - fresh, fresh));
+    query_.forward(x, q.slice_rows(b * fresh, fresh));
   }
   AttentionInputs global = in;
   global.q = Heads::from_columns(q, s.batch, s.heads);

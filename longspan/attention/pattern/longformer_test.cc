@@ -18,8 +18,8 @@ using testing::AttentionProblem;
 void check(const std::string& options, const AttentionCase& c) {
   LongformerConfig config;
   parse_options("longformer", options, config);
-  const LongformerAttention attention(config);
-  testing::check_reference("longformer:" + options, c, LongformerReference{attention});
+  testing::Alone<LongformerAttention> attention(config);
+  testing::check_reference("longformer:" + options, c, LongformerReference{*attention});
 }
 
 const char* const kOptions[] = {"window=4", "window=5,global=0", "window=2,global=3,dilation=1:2",
@@ -52,7 +52,7 @@ TEST(Longformer, EqualsFullWhenTheWindowCoversTheSequence) {
     const AttentionCase c{
         .heads = 2, .kv_heads = 2, .m = 130, .n = 130, .d = 16, .e = 16, .causal = causal};
     testing::SitedAttention sited("longformer:window=260,global=0", c);
-    AttentionProblem p(c, 1, sited->needs());
+    AttentionProblem p(c, 1, sited.wants());
     p.run(sited, false);
     EXPECT_LT(testing::relative_error({p.y.begin(), p.y.end()}, p.reference().forward()), 2e-6);
   }
@@ -66,7 +66,7 @@ class Marked {
   Marked(const std::string& options, bool causal)
       : c_{.batch = kBatch, .m = kTokens, .n = kTokens, .d = kWidth, .e = kWidth, .causal = causal},
         sited_("longformer:" + options, c_),
-        p_(c_, 1, sited_->needs()),
+        p_(c_, 1, sited_.wants()),
         marks_(kBatch * kTokens, 0) {
     for (const std::size_t i : {0U, 70U, 71U, 149U, 150U + 3U, 150U + 64U, 150U + 66U}) {
       marks_[i] = 1;
@@ -79,7 +79,7 @@ class Marked {
     const AttentionCost cost = sited_->cost(shape_of(in_));
     Arena arena(cost.forward_scratch);
     std::vector<float> y(p_.dy.size());
-    sited_->forward(in_, Heads(y.data(), kBatch, 1, kTokens, kWidth), saved, arena);
+    sited_->forward({in_, Heads(y.data(), kBatch, 1, kTokens, kWidth), saved, arena});
     EXPECT_EQ(arena.peak(), cost.forward_scratch);
     return y;
   }
@@ -99,12 +99,16 @@ class Marked {
       return ConstHeads(x.data(), kBatch, 1, kTokens, kWidth);
     };
     Arena arena(cost.backward_scratch);
-    sited_->backward(in_, fixed(y), fixed(p_.dy), saved,
-                     {.q = heads(dq),
-                      .k = heads(dk),
-                      .v = heads(dv),
-                      .x = Matrix(dx.data(), kBatch * kTokens, kWidth)},
-                     signals, arena);
+    sited_->backward({in_,
+                      fixed(y),
+                      fixed(p_.dy),
+                      saved,
+                      {.q = heads(dq),
+                       .k = heads(dk),
+                       .v = heads(dv),
+                       .x = Matrix(dx.data(), kBatch * kTokens, kWidth)},
+                      signals,
+                      arena});
     EXPECT_EQ(arena.peak(), cost.backward_scratch);
     return dx;
   }
@@ -166,27 +170,22 @@ TEST(Longformer, DecodesTheRowsOfTheWhole) {
 }
 
 TEST(Longformer, RefusesNonsense) {
-  EXPECT_THROW(LongformerAttention({.dilation = "1:0"}), Error);
-  EXPECT_THROW(LongformerAttention({.dilation = ""}), Error);
-  Parameters parameters;
-  LongformerAttention attention;
-  EXPECT_THROW(attention.check({.m = 3, .n = 3, .d = 4, .e = 4}), Error);
-  attention.declare({.parameters = parameters, .d_model = 4, .d_head = 4});
+  EXPECT_THROW(LongformerAttention::can({.dilation = "1:0"}), Error);
+  EXPECT_THROW(LongformerAttention::can({.dilation = ""}), Error);
+  testing::Alone<LongformerAttention> attention(LongformerConfig{});
   const std::vector<std::uint8_t> marks = {1, 0, 1};
   const AttentionShape last{.m = 1, .n = 3, .d = 4, .e = 4, .causal = true};
-  EXPECT_NO_THROW(attention.check(last));
+  EXPECT_NO_THROW(attention->check(last));
   AttentionShape marked = last;
   marked.globals = marks;
-  EXPECT_THROW(attention.check(marked), Error);
+  EXPECT_THROW(attention->check(marked), Error);
   AttentionShape second = last;
   second.m = 3;  // of four: the first of them is no longer there to be projected
   second.n = 4;
-  LongformerAttention two({.global = 2});
-  Parameters others;
-  two.declare({.parameters = others, .d_model = 4, .d_head = 4});
-  EXPECT_THROW(two.check(second), Error);
+  testing::Alone<LongformerAttention> two(LongformerConfig{.global = 2});
+  EXPECT_THROW(two->check(second), Error);
   second.notes = true;
-  EXPECT_NO_THROW(two.check(second));
+  EXPECT_NO_THROW(two->check(second));
 }
 
 }  // namespace

@@ -15,11 +15,8 @@ WindowPattern pattern_of(const WindowConfig& config, const AttentionShape& shape
 
 }  // namespace
 
-WindowAttention::WindowAttention(const WindowConfig& config) : config_(config) {
+Abilities WindowAttention::can(const WindowConfig& config) {
   require(config.dilation > 0, "[window] dilation is 0; need at least 1");
-}
-
-Abilities WindowAttention::abilities() const {
   return {
       .causal = true, .key_lengths = true, .dropout = true, .grouped_heads = true, .decode = true};
 }
@@ -39,14 +36,21 @@ std::string_view WindowAttention::reason(const AttentionShape& s, std::size_t /*
                                                                                           : "";
 }
 
-void WindowAttention::run_forward(const AttentionInputs& in, Heads y, std::span<float> saved,
-                                  Arena& arena) const {
+void WindowAttention::run_forward(const ForwardCall& call) const {
+  const AttentionInputs& in = call.in;
+  const Heads y = call.y;
+  const std::span<float> saved = call.saved;
+  Arena& arena = call.arena;
   sparse_forward(pattern_of(config_, shape_of(in)), SparseInputs::of(in), y, saved, arena);
 }
 
-void WindowAttention::run_backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
-                                   std::span<const float> saved, const AttentionGradients& grad,
-                                   std::span<float> /*signals*/, Arena& arena) const {
+void WindowAttention::run_backward(const BackwardCall& call) const {
+  const AttentionInputs& in = call.in;
+  const ConstHeads y = call.y;
+  const ConstHeads dy = call.dy;
+  const std::span<const float> saved = call.saved;
+  const AttentionGradients& grad = call.grad;
+  Arena& arena = call.arena;
   sparse_backward(pattern_of(config_, shape_of(in)), SparseInputs::of(in), y, dy, saved,
                   {grad.q, grad.k, grad.v, {}}, arena);
 }

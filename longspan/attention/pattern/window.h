@@ -33,20 +33,18 @@ struct WindowConfig {
 class WindowAttention final : public Attention, public FixedPattern {
  public:
   static constexpr std::string_view kName = "window";
-  explicit WindowAttention(const WindowConfig& config = {});
+  explicit WindowAttention(const WindowConfig& config = {})
+      : Attention(can(config)), config_(config) {}
+  static Abilities can(const WindowConfig& config);
   std::string_view name() const override { return kName; }
-  Abilities abilities() const override;
   AttentionCost cost(const AttentionShape& shape) const override;
   std::string_view reason(const AttentionShape& shape, std::size_t head, std::size_t i,
                           std::size_t j) const override;
   const WindowConfig& config() const { return config_; }
 
  private:
-  void run_forward(const AttentionInputs& in, Heads y, std::span<float> saved,
-                   Arena& arena) const override;
-  void run_backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
-                    std::span<const float> saved, const AttentionGradients& grad,
-                    std::span<float> signals, Arena& arena) const override;
+  void run_forward(const ForwardCall& call) const override;
+  void run_backward(const BackwardCall& call) const override;
 
   WindowConfig config_;
 };

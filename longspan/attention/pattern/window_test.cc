@@ -140,7 +140,7 @@ TEST(Window, CostsWhatItsKeysCost) {
 }
 
 TEST(Window, RefusesNonsense) {
-  EXPECT_THROW(WindowAttention({.dilation = 0}), Error);
+  EXPECT_THROW(WindowAttention::can({.dilation = 0}), Error);
   EXPECT_THROW(WindowAttention().check({.m = 3, .n = 5, .d = 4, .e = 4}), Error);
 }
 

@@ -35,48 +35,47 @@ struct DebertaAttention::Positions {
   RelativePlanes planes;
 };
 
-DebertaAttention::DebertaAttention(const DebertaConfig& config) : config_(config) {
+Abilities DebertaAttention::can(const DebertaConfig& config) {
   require(config.span > 0, "[deberta] a span of 0; need at least 1");
   require(config.buckets % 2 == 0 && config.buckets != 2,
           "[deberta] {} buckets; need 0 or an even number from 4", config.buckets);
   require(config.buckets == 0 || config.span > config.buckets / 2 + 1,
           "[deberta] {} buckets for a span of {}; need a larger span", config.buckets, config.span);
-}
-
-Abilities DebertaAttention::abilities() const {
   return {.causal = true, .key_lengths = true, .dropout = true, .decode = true};
 }
 
-void DebertaAttention::declare(const AttentionSite& site) {
-  const std::size_t width = site.heads * site.d_head;
-  const Initializer normal = Initializer::normal(site.deviation);
-  table_ = &shared(site.parameters, site.stack + ".relative", rows(), site.d_model, normal);
-  if (config_.norm) {
+Streams DebertaAttention::streams(const DebertaConfig& config, const AttentionLayout& layout) {
+  Streams streams = Streams::qkv(layout);
+  const auto call = [&](const char* name, bool bias) {
+    streams.on_call.push_back({.name = name,
+                               .group = name,
+                               .heads = layout.heads,
+                               .width = layout.d_head,
+                               .source = Source::kTable,
+                               .bias = bias});
+  };
+  if (config.c2p) call(config.share ? "k" : "position_key", config.key_bias);
+  if (config.p2c) call(config.share ? "q" : "position_query", true);
+  return streams;
+}
+
+DebertaAttention::DebertaAttention(const DebertaConfig& config, const AttentionSite& site)
+    : Attention(can(config)), config_(config) {
+  table_ = &shared(site.parameters, site.stack + ".relative", rows(), site.d_model,
+                   Initializer::normal(site.deviation));
+  if (config.norm) {
     gamma_ = &shared(site.parameters, site.stack + ".relative_norm.gamma", 1, site.d_model,
                      Initializer::ones());
     beta_ = &shared(site.parameters, site.stack + ".relative_norm.beta", 1, site.d_model,
                     Initializer::zeros());
   }
-  if (config_.share) {
-    require(site.projections != nullptr,
-            "[deberta] share=true needs the projections of a layer; there are none");
-    queries_ = {site.projections, site.projections_bias, 0, width};
-    keys_ = {site.projections, site.projections_bias, width, width};
-    return;
-  }
-  const auto own = [&](const char* what, bool bias) {
-    const std::string name = site.name + ".position_" + what;
-    return Projection{
-        &site.parameters.declare(name + ".weight", width, site.d_model, normal),
-        bias ? &site.parameters.declare(name + ".bias", width, Initializer::zeros()) : nullptr, 0,
-        width};
-  };
-  if (config_.c2p) keys_ = own("key", config_.key_bias);
-  if (config_.p2c) queries_ = own("query", true);
+  if (config.c2p) keys_ = site.projections.of(config.share ? "k" : "position_key");
+  if (config.p2c) queries_ = site.projections.of(config.share ? "q" : "position_query");
 }
 
 void DebertaAttention::check_more(const AttentionShape& /*shape*/) const {
-  require(table_ != nullptr, "[deberta] has no parameters yet; need declare()");
+  require((!config_.c2p || keys_.declared()) && (!config_.p2c || queries_.declared()),
+          "[deberta] share=true needs the projections of a layer; there are none");
 }
 
 float DebertaAttention::scale(std::size_t d) const {
@@ -116,15 +115,15 @@ DebertaAttention::Positions DebertaAttention::project(const AttentionInputs& in,
   x.planes.bucket = buckets.data() + s.n - 1;
   x.planes.q = in.q;
   if (config_.c2p) {
-    x.kr = arena.matrix(k2, keys_.width);
+    x.kr = arena.matrix(k2, keys_.columns());
     const auto packed = arena.take(packed_floats(k2, s));
-    linear_forward(table, keys_.matrix(), keys_.bias_data(), x.kr);
+    keys_.forward(table, x.kr);
     x.planes.table = pack_table(x.kr, s, packed);
   }
   if (config_.p2c) {
-    x.qr = arena.matrix(k2, queries_.width);
+    x.qr = arena.matrix(k2, queries_.columns());
     x.p = arena.take(s.batch * s.heads * s.n * k2);
-    linear_forward(table, queries_.matrix(), queries_.bias_data(), x.qr);
+    queries_.forward(table, x.qr);
     const Heads p(x.p.data(), s.batch, s.heads, s.n, k2);
     for (std::size_t plane = 0; plane < s.batch * s.heads; ++plane) {
       const std::size_t h = plane % s.heads;
@@ -140,9 +139,7 @@ Work DebertaAttention::projection_work(const AttentionShape& s) const {
   const std::size_t k2 = rows();
   Work work;
   for (const Projection* p : {config_.c2p ? &keys_ : nullptr, config_.p2c ? &queries_ : nullptr}) {
-    if (p == nullptr) continue;
-    work += product_work(k2, p->width, table_->cols);
-    if (p->bias != nullptr) work += bias_work(k2, p->width);
+    if (p != nullptr) work += p->forward_work(k2);
   }
   if (config_.p2c) work += s.batch * s.heads * product_work(s.n, k2, s.d);
   return work;
@@ -152,10 +149,11 @@ std::size_t DebertaAttention::projection_bytes(const AttentionShape& s) const {
   const std::size_t k2 = rows();
   std::size_t bytes = Arena::bytes_for<std::int32_t>(bucket_count(s.n));
   if (config_.c2p) {
-    bytes += Arena::bytes_for(k2 * keys_.width) + Arena::bytes_for(packed_floats(k2, s));
+    bytes += Arena::bytes_for(k2 * keys_.columns()) + Arena::bytes_for(packed_floats(k2, s));
   }
   if (config_.p2c) {
-    bytes += Arena::bytes_for(k2 * queries_.width) + Arena::bytes_for(s.batch * s.heads * s.n * k2);
+    bytes +=
+        Arena::bytes_for(k2 * queries_.columns()) + Arena::bytes_for(s.batch * s.heads * s.n * k2);
   }
   return bytes;
 }
@@ -177,36 +175,29 @@ AttentionCost DebertaAttention::cost(const AttentionShape& s) const {
   cost.backward += projection_work(s);
   cost.signals = k2 * dm;
   if (config_.c2p) {
-    const std::size_t width = keys_.width;
-    cost.signals += k2 * width;
+    cost.signals += k2 * keys_.columns();
     cost.backward_scratch += Arena::bytes_for(planes * k2 * tile_pitch(s.d));
-    cost.backward += product_work(k2, dm, width);
+    cost.backward += keys_.backward_work(k2);
     cost.backward += sum_table_work(k2, s);
-    cost.update += product_work(width, dm, k2);
-    if (keys_.bias != nullptr)
-      cost.update += other_work(Kind::kAdd, k2 * width, 4 * (k2 + 2) * width);
+    cost.update += keys_.update_work(k2);
   }
   if (config_.p2c) {
-    const std::size_t width = queries_.width;
-    cost.signals += k2 * width;
+    cost.signals += k2 * queries_.columns();
     cost.backward_scratch += Arena::bytes_for(planes * s.n * k2);
-    cost.backward += product_work(k2, dm, width);
+    cost.backward += queries_.backward_work(k2);
     cost.backward += planes * (product_work(s.n, s.d, k2) + product_work(k2, s.d, s.n));
-    cost.update += product_work(width, dm, k2);
-    if (queries_.bias != nullptr) {
-      cost.update += other_work(Kind::kAdd, k2 * width, 4 * (k2 + 2) * width);
-    }
+    cost.update += queries_.update_work(k2);
   }
   if (config_.norm) {
-    const NormFlops flops = norm_flops(NormKind::kLayer, k2, dm);
+    const NormFlops norm = norm_flops(NormKind::kLayer, k2, dm);
     cost.saved += 2 * k2 * dm + k2;
     cost.forward_scratch += 2 * Arena::bytes_for(k2 * dm) + Arena::bytes_for(k2);
-    cost.forward += other_work(Kind::kNorm, flops.forward, 4 * (3 * k2 * dm + k2 + 2 * dm));
-    cost.update += other_work(Kind::kNorm, flops.backward, 4 * (3 * k2 * dm + k2 + dm));
-    cost.update += other_work(Kind::kAdd, k2 * dm, 4 * k2 * dm);
-    cost.update += other_work(Kind::kNorm, flops.accumulate, 4 * (2 * k2 * dm + 4 * dm));
+    cost.forward += flops(Kind::kNorm, norm.forward, 4 * (3 * k2 * dm + k2 + 2 * dm));
+    cost.update += flops(Kind::kNorm, norm.backward, 4 * (3 * k2 * dm + k2 + dm));
+    cost.update += flops(Kind::kAdd, k2 * dm, 4 * k2 * dm);
+    cost.update += flops(Kind::kNorm, norm.accumulate, 4 * (2 * k2 * dm + 4 * dm));
   } else {
-    cost.update += other_work(Kind::kAdd, k2 * dm, 12 * k2 * dm);
+    cost.update += flops(Kind::kAdd, k2 * dm, 12 * k2 * dm);
   }
   return cost;
 }
@@ -218,8 +209,11 @@ ConstMatrix DebertaAttention::normalized_table(std::span<const float> saved,
   return {saved.data() + s.batch * s.heads * s.m, table_->rows, table_->cols};
 }
 
-void DebertaAttention::run_forward(const AttentionInputs& in, Heads y, std::span<float> saved,
-                                   Arena& arena) const {
+void DebertaAttention::run_forward(const ForwardCall& call) const {
+  const AttentionInputs& in = call.in;
+  const Heads y = call.y;
+  const std::span<float> saved = call.saved;
+  Arena& arena = call.arena;
   const AttentionShape s = shape_of(in);
   const std::size_t levels = s.batch * s.heads * s.m;
   ConstMatrix table = table_->matrix();
@@ -243,9 +237,14 @@ void DebertaAttention::run_forward(const AttentionInputs& in, Heads y, std::span
   sparse_forward(FullPattern(s), inputs, y, saved.first(saved.empty() ? 0 : levels), arena);
 }
 
-void DebertaAttention::run_backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
-                                    std::span<const float> saved, const AttentionGradients& grad,
-                                    std::span<float> signals, Arena& arena) const {
+void DebertaAttention::run_backward(const BackwardCall& call) const {
+  const AttentionInputs& in = call.in;
+  const ConstHeads y = call.y;
+  const ConstHeads dy = call.dy;
+  const std::span<const float> saved = call.saved;
+  const AttentionGradients& grad = call.grad;
+  const std::span<float> signals = call.signals;
+  Arena& arena = call.arena;
   const AttentionShape s = shape_of(in);
   const std::size_t k2 = rows();
   const std::size_t planes = s.batch * s.heads;
@@ -265,13 +264,13 @@ void DebertaAttention::run_backward(const AttentionInputs& in, ConstHeads y, Con
   const Matrix dtable(next, k2, table_->cols);
   next += dtable.size();
   if (config_.c2p) {
-    const Matrix dkr(next, k2, keys_.width);
+    const Matrix dkr(next, k2, keys_.columns());
     next += dkr.size();
     sum_table(results.relative.table, s, dkr);
-    gemm(dkr, keys_.matrix(), dtable);
+    keys_.backward(dkr, dtable, /*add=*/false);
   }
   if (config_.p2c) {
-    const Matrix dqr(next, k2, queries_.width);
+    const Matrix dqr(next, k2, queries_.columns());
     for (std::size_t plane = 0; plane < planes; ++plane) {
       const std::size_t b = plane / s.heads;
       const std::size_t h = plane % s.heads;
@@ -280,7 +279,7 @@ void DebertaAttention::run_backward(const AttentionInputs& in, ConstHeads y, Con
       gemm(dp, in.k.head(b, h), dqr.slice_cols(h * s.d, s.d),
            {.transpose_a = true, .accumulate = b > 0});
     }
-    gemm(dqr, queries_.matrix(), dtable, {.accumulate = config_.c2p});
+    queries_.backward(dqr, dtable, /*add=*/config_.c2p);
   }
   if (!config_.c2p && !config_.p2c) fill(dtable, 0.0F);
 }
@@ -294,11 +293,9 @@ void DebertaAttention::run_accumulate(const AttentionInputs& in, std::span<const
   next += dtable.size();
   for (const Projection* p : {config_.c2p ? &keys_ : nullptr, config_.p2c ? &queries_ : nullptr}) {
     if (p == nullptr) continue;
-    const ConstMatrix signal(next, table.rows, p->width);
+    const ConstMatrix signal(next, table.rows, p->columns());
     next += signal.size();
-    gemm(signal, table, p->weight->gradient_matrix().slice_rows(p->first, p->width),
-         {.transpose_a = true, .accumulate = true});
-    if (p->bias != nullptr) add_column_sums(signal, &p->bias->gradient[p->first]);
+    p->accumulate(table, signal);
   }
   if (!config_.norm) {
     axpy(1.0F, dtable, table_->gradient_matrix());

@@ -11,8 +11,8 @@
 //   buckets = B   δ(r) = clamp(β(r), −B, B − 1) + B, k = B    versions 2 and 3, m = ⌊B/2⌋
 //                 β(r) = r where |r| ≤ m, else sign(r)·(m + ⌈(m − 1)·ln(|r|/m)/ln((s − 1)/m)⌉)
 //
-// R, and the LayerNorm on it (`norm`), belong to all layers of a stack. The projections are the
-// layer's own (`share`: those of its queries and keys) or this mechanism's.
+// R, and the LayerNorm on it (`norm`), belong to all layers of a stack. The projections are streams
+// on call: those of the layer's queries and keys (`share`) or others.
 //
 // The scores are made tile by tile: Kr·qᵀ is one product per 64 queries, K·Qrᵀ [n, 2k] is kept for
 // all keys, and a tile takes its band of both. So the extra memory is O(n·k), never n×n.
@@ -54,10 +54,10 @@ struct DebertaConfig {
 class DebertaAttention final : public Attention {
  public:
   static constexpr std::string_view kName = "deberta";
-  explicit DebertaAttention(const DebertaConfig& config = {});
+  DebertaAttention(const DebertaConfig& config, const AttentionSite& site);
+  static Abilities can(const DebertaConfig& config);
+  static Streams streams(const DebertaConfig& config, const AttentionLayout& layout);
   std::string_view name() const override { return kName; }
-  Abilities abilities() const override;
-  void declare(const AttentionSite& site) override;
   AttentionCost cost(const AttentionShape& shape) const override;
 
   const DebertaConfig& config() const { return config_; }
@@ -67,25 +67,12 @@ class DebertaAttention final : public Attention {
   std::int32_t bucket(std::ptrdiff_t distance) const;
 
  private:
-  // A projection of R: rows of a weight [width, d_model] and of its bias.
-  struct Projection {
-    Parameter* weight = nullptr;
-    Parameter* bias = nullptr;
-    std::size_t first = 0;
-    std::size_t width = 0;
-
-    ConstMatrix matrix() const { return weight->matrix().slice_rows(first, width); }
-    const float* bias_data() const { return bias == nullptr ? nullptr : &bias->value[first]; }
-  };
   struct Positions;
   struct Sizes;
 
   void check_more(const AttentionShape& shape) const override;
-  void run_forward(const AttentionInputs& in, Heads y, std::span<float> saved,
-                   Arena& arena) const override;
-  void run_backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
-                    std::span<const float> saved, const AttentionGradients& grad,
-                    std::span<float> signals, Arena& arena) const override;
+  void run_forward(const ForwardCall& call) const override;
+  void run_backward(const BackwardCall& call) const override;
   void run_accumulate(const AttentionInputs& in, std::span<const float> saved,
                       std::span<const float> signals) const override;
 
@@ -97,7 +84,7 @@ class DebertaAttention final : public Attention {
   std::size_t projection_bytes(const AttentionShape& shape) const;
 
   DebertaConfig config_;
-  Parameter* table_ = nullptr;  // R
+  Parameter* table_;  // R
   Parameter* gamma_ = nullptr;
   Parameter* beta_ = nullptr;
   Projection keys_;     // W_Kr

@@ -20,8 +20,8 @@ using testing::AttentionProblem;
 void check(const std::string& options, const AttentionCase& c) {
   DebertaConfig config;
   parse_options("deberta", options, config);
-  const DebertaAttention attention(config);
-  testing::check_reference("deberta:" + options, c, DebertaReference{attention});
+  testing::Alone<DebertaAttention> attention(config);
+  testing::check_reference("deberta:" + options, c, DebertaReference{*attention});
 }
 
 const char* const kOptions[] = {"span=5", "span=40,p2c=0", "span=3,c2p=0",
@@ -53,34 +53,34 @@ TEST(Deberta, AgreesOnEveryInstructionSet) {
 }
 
 TEST(Deberta, BucketsGrowAndAreOdd) {
-  const DebertaAttention v3({.span = 512, .buckets = 256});
+  testing::Alone<DebertaAttention> v3(DebertaConfig{.span = 512, .buckets = 256});
   std::int32_t before = -1;
   for (std::ptrdiff_t r = -2000; r <= 2000; ++r) {
-    const std::int32_t b = v3.bucket(r);
+    const std::int32_t b = v3->bucket(r);
     EXPECT_GE(b, before);
     EXPECT_TRUE(b >= 0 && b < 512);
     if (r > -128 && r < 128) {
       EXPECT_EQ(b, r + 256);
     } else if (r > -500 && r < 500) {
-      EXPECT_EQ(b - 256, -(v3.bucket(-r) - 256));
+      EXPECT_EQ(b - 256, -(v3->bucket(-r) - 256));
     }
     before = b;
   }
-  const DebertaAttention v1({.span = 7});
-  EXPECT_EQ(v1.bucket(-100), 0);
-  EXPECT_EQ(v1.bucket(3), 10);
-  EXPECT_EQ(v1.bucket(100), 13);
+  testing::Alone<DebertaAttention> v1(DebertaConfig{.span = 7});
+  EXPECT_EQ(v1->bucket(-100), 0);
+  EXPECT_EQ(v1->bucket(3), 10);
+  EXPECT_EQ(v1->bucket(100), 13);
 }
 
 // Bucket m + t of the far ones holds the distances from m·q^(t−1), exclusive, to m·q^t with
 // q = ((P − 1)/m)^(1/(m − 1)).
 TEST(Deberta, FarBucketsGrowGeometrically) {
-  const DebertaAttention v3({.span = 512, .buckets = 256});
+  testing::Alone<DebertaAttention> v3(DebertaConfig{.span = 512, .buckets = 256});
   const double m = 128.0;
   const double log_q = std::log(511.0 / m) / (m - 1.0);
   constexpr double kRounding = 1e-5;
   for (std::ptrdiff_t r = 129; r < 512; ++r) {
-    const double t = v3.bucket(r) - 256 - m;
+    const double t = v3->bucket(r) - 256 - m;
     const double place = std::log(static_cast<double>(r) / m) / log_q;
     EXPECT_LE(place, t + kRounding) << r;
     EXPECT_GT(place, t - 1.0 - kRounding) << r;
@@ -105,10 +105,14 @@ TEST(Deberta, MeetsTheCommonChecks) {
 }
 
 TEST(Deberta, RefusesNonsense) {
-  EXPECT_THROW(DebertaAttention({.span = 0}), Error);
-  EXPECT_THROW(DebertaAttention({.buckets = 7}), Error);
+  EXPECT_THROW(DebertaAttention::can({.span = 0}), Error);
+  EXPECT_THROW(DebertaAttention::can({.buckets = 7}), Error);
+  // A layer's projections of queries and keys, where they are to serve positions too.
+  const AttentionLayout layout{.d_model = 4, .d_head = 4};
+  const Projections none(Streams::qkv(layout), layout, /*bias=*/true);
   Parameters parameters;
-  EXPECT_THROW(DebertaAttention({.share = true}).declare({.parameters = parameters}), Error);
+  const DebertaAttention shared({.share = true}, {layout, parameters, none});
+  EXPECT_THROW(shared.check({.m = 3, .n = 3, .d = 4, .e = 4}), Error);
 }
 
 }  // namespace

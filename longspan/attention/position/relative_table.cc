@@ -40,25 +40,7 @@ void sum_table(ConstMatrix blocks, const AttentionShape& s, Matrix to) {
 
 Work sum_table_work(std::size_t rows, const AttentionShape& s) {
   const std::size_t size = rows * s.heads * s.d;
-  return other_work(Kind::kAdd, (s.batch - 1) * size, 8 * s.batch * size);
-}
-
-Work product_work(std::uint64_t m, std::uint64_t n, std::uint64_t k) {
-  Work work;
-  work.maccs = m * n * k;
-  work.bytes[static_cast<std::size_t>(Kind::kMatmul)] = 4 * (m * k + k * n + m * n);
-  return work;
-}
-
-Work bias_work(std::uint64_t rows, std::uint64_t width) {
-  return other_work(Kind::kMatmul, rows * width, 4 * width);
-}
-
-Work other_work(Kind kind, std::uint64_t flops, std::uint64_t bytes) {
-  Work work;
-  work[kind] = flops;
-  work.bytes[static_cast<std::size_t>(kind)] = bytes;
-  return work;
+  return flops(Kind::kAdd, (s.batch - 1) * size, 8 * s.batch * size);
 }
 
 }  // namespace longspan

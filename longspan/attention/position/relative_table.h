@@ -1,5 +1,4 @@
-// What mechanisms with terms of the distance share: a table of distances by head, and the work of
-// the products around it.
+// What mechanisms with terms of the distance share: a table of distances by head.
 #pragma once
 
 #include "longspan/attention/pattern/block_sparse.h"
@@ -18,10 +17,5 @@ ConstHeads pack_table(ConstMatrix table, const AttentionShape& s, std::span<floa
 // to[·, head h] = Σ_b of the blocks (b, h), each of to.rows rows: the gradient of the table.
 void sum_table(ConstMatrix blocks, const AttentionShape& s, Matrix to);
 Work sum_table_work(std::size_t rows, const AttentionShape& s);
-
-// As gemm(), linear_forward() with a bias, and others report.
-Work product_work(std::uint64_t m, std::uint64_t n, std::uint64_t k);
-Work bias_work(std::uint64_t rows, std::uint64_t width);
-Work other_work(Kind kind, std::uint64_t flops, std::uint64_t bytes);
 
 }  // namespace longspan

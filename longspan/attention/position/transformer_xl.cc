@@ -93,27 +93,38 @@ struct TransformerXlAttention::Operands {
   SparseInputs in;
 };
 
-Abilities TransformerXlAttention::abilities() const {
+Abilities TransformerXlAttention::can(const TransformerXlConfig& /*config*/) {
   return {.causal = true, .key_lengths = true, .dropout = true, .decode = true};
 }
 
-void TransformerXlAttention::declare(const AttentionSite& site) {
-  const std::size_t width = site.heads * site.d_head;
-  weight_ = &site.parameters.declare(site.name + ".relative.weight", width, site.d_model,
-                                     Initializer::normal(site.deviation));
-  u_ = &site.parameters.declare(site.name + ".relative.u", width,
-                                Initializer::normal(site.deviation));
-  v_ = &site.parameters.declare(site.name + ".relative.v", width,
-                                Initializer::normal(site.deviation));
-  projections_ = site.projections;
-  projections_bias_ = site.projections_bias;
+Streams TransformerXlAttention::streams(const TransformerXlConfig& /*config*/,
+                                        const AttentionLayout& layout) {
+  Streams streams = Streams::qkv(layout);
+  streams.on_call = {streams.given[1], streams.given[2]};
+  for (Stream& s : streams.on_call) s.source = Source::kHistory;
+  streams.on_call.push_back({.name = "distances",
+                             .group = "relative",
+                             .heads = layout.heads,
+                             .width = layout.d_head,
+                             .source = Source::kTable,
+                             .bias = false});
+  return streams;
+}
+
+TransformerXlAttention::TransformerXlAttention(const TransformerXlConfig& config,
+                                               const AttentionSite& site)
+    : Attention(can(config)),
+      distances_(site.projections.of("distances")),
+      history_(site.projections.of("k", "v")) {
+  const Initializer normal = Initializer::normal(site.deviation);
+  u_ = &site.parameters.declare(site.name + ".relative.u", site.width(), normal);
+  v_ = &site.parameters.declare(site.name + ".relative.v", site.width(), normal);
 }
 
 void TransformerXlAttention::check_more(const AttentionShape& s) const {
-  require(weight_ != nullptr, "[transformer-xl] has no parameters yet; need declare()");
   require(s.d == s.e, "[transformer-xl] keys are {} wide and values {}; need equal widths", s.d,
           s.e);
-  require(s.history_length == 0 || projections_ != nullptr,
+  require(s.history_length == 0 || history_.declared(),
           "[transformer-xl] a history of {} tokens; there are no projections for it",
           s.history_length);
 }
@@ -140,10 +151,10 @@ TransformerXlAttention::Operands TransformerXlAttention::prepare(const Attention
   const Distances distances(s);
   const auto buckets = arena.take<std::int32_t>(bucket_count(x.shape.n));
   fill_buckets(distances, x.shape.n, buckets);
-  x.r = arena.matrix(distances.fresh(), weight_->cols);
+  x.r = arena.matrix(distances.fresh(), inputs());
   fill_sinusoids(distances, x.r);
   const Matrix kr = arena.matrix(distances.fresh(), w);
-  linear_forward(x.r, weight_->matrix(), nullptr, kr);
+  distances_.forward(x.r, kr);
   x.in = SparseInputs::of(in);
   x.in.relative.bucket = buckets.data() + x.shape.n - 1;
   x.in.relative.table = pack_table(
@@ -158,8 +169,7 @@ TransformerXlAttention::Operands TransformerXlAttention::prepare(const Attention
   if (s.history_length == 0) return x;
 
   const Matrix projected = arena.matrix(s.batch * s.history_length, 2 * w);
-  linear_forward(in.history, projections_->matrix().slice_rows(w, 2 * w),
-                 projections_bias_ == nullptr ? nullptr : &projections_bias_->value[w], projected);
+  history_.forward(in.history, projected);
   const Heads k = Heads::from_columns(arena.matrix(s.batch * x.shape.n, w), s.batch, s.heads);
   const Heads v = Heads::from_columns(arena.matrix(s.batch * x.shape.n, w), s.batch, s.heads);
   join(projected.slice_cols(0, w), in.k, k);
@@ -177,12 +187,9 @@ Work TransformerXlAttention::prepare_work(const AttentionShape& s) const {
   const std::size_t w = width();
   const std::size_t history = s.batch * s.history_length;
   const std::size_t rows = s.batch * s.m;
-  Work work = product_work(Distances(s).fresh(), w, weight_->cols);
-  work += other_work(Kind::kAdd, 2 * rows * w, 16 * rows * w);
-  if (history > 0) {
-    work += product_work(history, 2 * w, weight_->cols);
-    if (projections_bias_ != nullptr) work += bias_work(history, 2 * w);
-  }
+  Work work = distances_.forward_work(Distances(s).fresh());
+  work += flops(Kind::kAdd, 2 * rows * w, 16 * rows * w);
+  if (history > 0) work += history_.forward_work(history);
   return work;
 }
 
@@ -192,8 +199,8 @@ std::size_t TransformerXlAttention::prepare_bytes(const AttentionShape& s) const
   const Distances distances(s);
   std::size_t bytes =
       Arena::bytes_for<std::int32_t>(s.batch) + Arena::bytes_for<std::int32_t>(bucket_count(all)) +
-      Arena::bytes_for(distances.fresh() * weight_->cols) +
-      Arena::bytes_for(distances.fresh() * w) + 2 * Arena::bytes_for(s.batch * s.m * w);
+      Arena::bytes_for(distances.fresh() * inputs()) + Arena::bytes_for(distances.fresh() * w) +
+      2 * Arena::bytes_for(s.batch * s.m * w);
   if (!s.notes) bytes += Arena::bytes_for(packed_floats(distances.count, s));
   if (s.history_length > 0) {
     bytes += Arena::bytes_for(s.batch * s.history_length * 2 * w) +
@@ -212,7 +219,7 @@ AttentionCost TransformerXlAttention::cost(const AttentionShape& s) const {
   if (buckets.size() < bucket_count(all.n)) buckets.resize(bucket_count(all.n));
   fill_buckets(distances, all.n, std::span(buckets).first(bucket_count(all.n)));
   const std::size_t w = width();
-  const std::size_t dm = weight_->cols;
+  const std::size_t dm = inputs();
   const std::size_t history = s.batch * s.history_length;
   const std::size_t rows = s.batch * s.m;
   AttentionCost cost = sparse_cost(
@@ -221,14 +228,9 @@ AttentionCost TransformerXlAttention::cost(const AttentionShape& s) const {
   cost.backward += prepare_work(s);
   cost.backward += sum_table_work(distances.count, s);
   cost.backward += product_work(w, dm, distances.count);
-  cost.backward += other_work(Kind::kAdd, 3 * rows * w, 8 * rows * w);
-  cost.update += other_work(Kind::kAdd, w * dm + 2 * w, 12 * (w * dm + 2 * w));
-  if (history > 0) {
-    cost.update += product_work(2 * w, dm, history);
-    if (projections_bias_ != nullptr) {
-      cost.update += other_work(Kind::kAdd, history * 2 * w, 4 * (history + 2) * 2 * w);
-    }
-  }
+  cost.backward += flops(Kind::kAdd, 3 * rows * w, 8 * rows * w);
+  cost.update += flops(Kind::kAdd, w * dm + 2 * w, 12 * (w * dm + 2 * w));
+  if (history > 0) cost.update += history_.update_work(history);
   cost.signals = w * dm + 2 * w + distances.count * w + history * 2 * w;
   cost.forward_scratch += prepare_bytes(s);
   cost.backward_scratch += prepare_bytes(s) + Arena::bytes_for(rows * w) +
@@ -237,16 +239,23 @@ AttentionCost TransformerXlAttention::cost(const AttentionShape& s) const {
   return cost;
 }
 
-void TransformerXlAttention::run_forward(const AttentionInputs& in, Heads y, std::span<float> saved,
-                                         Arena& arena) const {
+void TransformerXlAttention::run_forward(const ForwardCall& call) const {
+  const AttentionInputs& in = call.in;
+  const Heads y = call.y;
+  const std::span<float> saved = call.saved;
+  Arena& arena = call.arena;
   const Operands x = prepare(in, arena);
   sparse_forward(FullPattern(x.shape), x.in, y, saved, arena);
 }
 
-void TransformerXlAttention::run_backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
-                                          std::span<const float> saved,
-                                          const AttentionGradients& grad, std::span<float> signals,
-                                          Arena& arena) const {
+void TransformerXlAttention::run_backward(const BackwardCall& call) const {
+  const AttentionInputs& in = call.in;
+  const ConstHeads y = call.y;
+  const ConstHeads dy = call.dy;
+  const std::span<const float> saved = call.saved;
+  const AttentionGradients& grad = call.grad;
+  const std::span<float> signals = call.signals;
+  Arena& arena = call.arena;
   const AttentionShape s = shape_of(in);
   const std::size_t w = width();
   const std::size_t h = s.history_length;
@@ -261,11 +270,11 @@ void TransformerXlAttention::run_backward(const AttentionInputs& in, ConstHeads 
   sparse_backward(FullPattern(x.shape), x.in, y, dy, saved, results, arena);
 
   // Signals: dW_kR, du, dv, dKr, the gradient of the projected history.
-  const Matrix dkr(signals.data() + w * weight_->cols + 2 * w, x.r.rows, w);
+  const Matrix dkr(signals.data() + w * inputs() + 2 * w, x.r.rows, w);
   sum_table(results.relative.table, s, dkr);
-  gemm(dkr, x.r, {signals.data(), w, weight_->cols}, {.transpose_a = true});
-  const std::span<float> du = signals.subspan(w * weight_->cols, w);
-  const std::span<float> dv = signals.subspan(w * weight_->cols + w, w);
+  gemm(dkr, x.r, {signals.data(), w, inputs()}, {.transpose_a = true});
+  const std::span<float> du = signals.subspan(w * inputs(), w);
+  const std::span<float> dv = signals.subspan(w * inputs() + w, w);
   std::ranges::fill(du, 0.0F);
   std::ranges::fill(dv, 0.0F);
   for (std::size_t plane = 0; plane < s.batch * s.heads; ++plane) {
@@ -302,7 +311,7 @@ ConstMatrix TransformerXlAttention::history_signal(std::span<const float> signal
 
 ConstMatrix TransformerXlAttention::table_signal(std::span<const float> signals,
                                                  const AttentionShape& s) const {
-  return {signals.data() + width() * (weight_->cols + 2), Distances(s).count, width()};
+  return {signals.data() + width() * (inputs() + 2), Distances(s).count, width()};
 }
 
 void TransformerXlAttention::run_accumulate(const AttentionInputs& in,
@@ -310,16 +319,13 @@ void TransformerXlAttention::run_accumulate(const AttentionInputs& in,
                                             std::span<const float> signals) const {
   const AttentionShape s = shape_of(in);
   const std::size_t w = width();
-  const float* next = signals.data();
-  for (Parameter* p : {weight_, u_, v_}) {
+  distances_.add_gradient({signals.data(), w, inputs()});
+  const float* next = signals.data() + w * inputs();
+  for (Parameter* p : {u_, v_}) {
     axpy(1.0F, ConstMatrix(next, p->rows, p->cols), p->gradient_matrix());
     next += p->size();
   }
-  if (s.history_length == 0) return;
-  const ConstMatrix past = history_signal(signals, s);
-  gemm(past, in.history, projections_->gradient_matrix().slice_rows(w, 2 * w),
-       {.transpose_a = true, .accumulate = true});
-  if (projections_bias_ != nullptr) add_column_sums(past, &projections_bias_->gradient[w]);
+  if (s.history_length > 0) history_.accumulate(in.history, history_signal(signals, s));
 }
 
 }  // namespace longspan

@@ -34,11 +34,10 @@ struct TransformerXlConfig {
 class TransformerXlAttention final : public Attention {
  public:
   static constexpr std::string_view kName = "transformer-xl";
-  explicit TransformerXlAttention(const TransformerXlConfig& /*config*/ = {}) {}
+  TransformerXlAttention(const TransformerXlConfig& config, const AttentionSite& site);
+  static Abilities can(const TransformerXlConfig& config);
+  static Streams streams(const TransformerXlConfig& config, const AttentionLayout& layout);
   std::string_view name() const override { return kName; }
-  Abilities abilities() const override;
-  Needs needs() const override { return {.history = true}; }
-  void declare(const AttentionSite& site) override;
   AttentionCost cost(const AttentionShape& shape) const override;
   std::size_t note_floats(const AttentionShape& shape) const override;
 
@@ -50,11 +49,8 @@ class TransformerXlAttention final : public Attention {
  private:
   struct Operands;
   void check_more(const AttentionShape& shape) const override;
-  void run_forward(const AttentionInputs& in, Heads y, std::span<float> saved,
-                   Arena& arena) const override;
-  void run_backward(const AttentionInputs& in, ConstHeads y, ConstHeads dy,
-                    std::span<const float> saved, const AttentionGradients& grad,
-                    std::span<float> signals, Arena& arena) const override;
+  void run_forward(const ForwardCall& call) const override;
+  void run_backward(const BackwardCall& call) const override;
   void run_accumulate(const AttentionInputs& in, std::span<const float> saved,
                       std::span<const float> signals) const override;
 
@@ -62,13 +58,13 @@ class TransformerXlAttention final : public Attention {
   Operands prepare(const AttentionInputs& in, Arena& arena) const;
   Work prepare_work(const AttentionShape& shape) const;
   std::size_t prepare_bytes(const AttentionShape& shape) const;
-  std::size_t width() const { return weight_->rows; }
+  std::size_t width() const { return distances_.columns(); }
+  std::size_t inputs() const { return distances_.inputs(); }
 
-  Parameter* weight_ = nullptr;  // W_kR
-  Parameter* u_ = nullptr;
-  Parameter* v_ = nullptr;
-  Parameter* projections_ = nullptr;
-  Parameter* projections_bias_ = nullptr;
+  Projection distances_;  // W_kR
+  Projection history_;    // k|v
+  Parameter* u_;
+  Parameter* v_;
 };
 
 }  // namespace longspan

@@ -48,23 +48,22 @@ class Segments {
  public:
   static constexpr std::size_t kHeads = 2, kHead = 8, kWidth = kHeads * kHead, kBatch = 2;
 
-  Segments() {
-    Parameter& weight =
-        parameters_.declare("qkv.weight", 3 * kWidth, kWidth, Initializer::normal(0.3F));
-    Parameter& bias = parameters_.declare("qkv.bias", 3 * kWidth, Initializer::normal(0.3F));
-    attention_.declare({.parameters = parameters_,
-                        .d_model = kWidth,
-                        .heads = kHeads,
-                        .kv_heads = kHeads,
-                        .d_head = kHead,
-                        .max_length = 200,
-                        .deviation = 0.3F,
-                        .projections = &weight,
-                        .projections_bias = &bias});
+  Segments()
+      : alone_(TransformerXlConfig{},
+               {.d_model = kWidth,
+                .heads = kHeads,
+                .kv_heads = kHeads,
+                .d_head = kHead,
+                .max_length = 200,
+                .deviation = 0.3F},
+               /*history=*/true),
+        attention_(*alone_),
+        parameters_(alone_.parameters()) {
     parameters_.allocate();
+    weight_ = parameters_.find("attention.qkv.weight");
+    bias_ = parameters_.find("attention.qkv.bias");
+    bias_->initializer = Initializer::normal(0.3F);
     parameters_.initialize(7);
-    weight_ = &weight;
-    bias_ = &bias;
   }
 
   // Tokens [first, first + count) of each sequence of x [kBatch·n, kWidth].
@@ -99,13 +98,17 @@ class Segments {
     Arena arena(std::max(cost.forward_scratch, cost.backward_scratch));
     std::vector<float> saved(cost.saved), signals(cost.signals);
     const Heads out = Heads::from_columns(Matrix(y.data(), rows, kWidth), kBatch, kHeads);
-    attention_.forward(in, out, saved, arena);
+    attention_.forward({in, out, saved, arena});
     if (dy.empty()) return y;
     std::ranges::fill(parameters_.gradients(), 0.0F);
     attention_.backward(
-        in, out, ConstHeads::from_columns(ConstMatrix(dy.data(), rows, kWidth), kBatch, kHeads),
-        saved, {.q = part(gradient, 0), .k = part(gradient, 1), .v = part(gradient, 2)}, signals,
-        arena);
+        {in,
+         out,
+         ConstHeads::from_columns(ConstMatrix(dy.data(), rows, kWidth), kBatch, kHeads),
+         saved,
+         {.q = part(gradient, 0), .k = part(gradient, 1), .v = part(gradient, 2)},
+         signals,
+         arena});
     EXPECT_EQ(arena.peak(), std::max(cost.forward_scratch, cost.backward_scratch));
     attention_.accumulate(in, saved, signals);
     return y;
@@ -134,16 +137,19 @@ class Segments {
     in.notes = notes;
     Arena arena(attention_.cost(shape_of(in)).forward_scratch);
     attention_.forward(
-        in, Heads::from_columns(Matrix(y.data(), kBatch * count, kWidth), kBatch, kHeads), {},
-        arena);
+        {in,
+         Heads::from_columns(Matrix(y.data(), kBatch * count, kWidth), kBatch, kHeads),
+         {},
+         arena});
     return y;
   }
   static constexpr std::size_t kCapacity = 80;
   Parameters& parameters() { return parameters_; }
 
  private:
-  Parameters parameters_;
-  TransformerXlAttention attention_;
+  testing::Alone<TransformerXlAttention> alone_;
+  const TransformerXlAttention& attention_;
+  Parameters& parameters_;
   Parameter* weight_ = nullptr;
   Parameter* bias_ = nullptr;
 };
@@ -222,11 +228,9 @@ TEST(TransformerXl, ItsParametersLearnFromTheHistory) {
 }
 
 TEST(TransformerXl, RefusesAHistoryWithoutProjections) {
-  Parameters parameters;
-  TransformerXlAttention attention;
-  EXPECT_THROW(attention.check({.m = 3, .n = 3, .d = 4, .e = 4}), Error);
-  attention.declare({.parameters = parameters, .d_model = 4, .d_head = 4});
-  EXPECT_THROW(attention.check({.m = 3, .n = 3, .d = 4, .e = 4, .history_length = 2}), Error);
+  testing::Alone<TransformerXlAttention> attention(TransformerXlConfig{});
+  EXPECT_NO_THROW(attention->check({.m = 3, .n = 3, .d = 4, .e = 4}));
+  EXPECT_THROW(attention->check({.m = 3, .n = 3, .d = 4, .e = 4, .history_length = 2}), Error);
 }
 
 }  // namespace
