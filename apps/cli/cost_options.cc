@@ -9,6 +9,7 @@
 #include "longspan/base/config.h"
 #include "longspan/io/config_json.h"
 #include "longspan/io/json_file.h"
+#include "longspan/layers/branches.h"
 #include "longspan/models/presets.h"
 #include "longspan/models/pretrained.h"
 
@@ -98,6 +99,7 @@ Workload from_file(const std::filesystem::path& path) {
   } else {
     w.model = config_from_hugging_face(file);
     for (const std::string& mechanism : split_list(w.model.attention, '|')) {
+      if (find_branch(mechanism) != nullptr) continue;  // mixes tokens without attention
       if (find_mechanism(mechanism).kind == MechanismClass::kExact) {
         w.model.attention = kExactAttention;
       }

@@ -26,7 +26,7 @@ struct EvalOptions {
 
 void check_memory(Model& model) {
   for (std::size_t i = 0; i < model.config().layers; ++i) {
-    require(model.remembers(i),
+    require(model.mixer(i).remembers(),
             "[eval] --memory with {}, which remembers nothing; need transformer-xl",
             model.mechanism(i).name());
   }

@@ -24,19 +24,12 @@ struct GenerateOptions {
   SamplerConfig sampler;
 };
 
-bool decodes(Model& model) {
-  for (std::size_t i = 0; i < model.config().layers; ++i) {
-    if (!model.mechanism(i).abilities().decode) return false;
-  }
-  return true;
-}
-
 // A growing text and the cache behind it. When the model's context is full, it starts again with
 // the newer half of it. A mechanism that cannot decode reads the whole context for each token.
 class Writer {
  public:
   explicit Writer(Model& model)
-      : model_(model), context_(model.config().max_length), decodes_(decodes(model)) {
+      : model_(model), context_(model.config().max_length), decodes_(model.decodes()) {
     require(model.config().family == "decoder", "[generate] the model is an {}; need a decoder",
             model.config().family);
     if (!decodes_) return;
@@ -54,7 +47,7 @@ class Writer {
       return model_.logits(batch).row(batch.length - 1);
     }
     if (caches_.front().used + fresh > context_) {
-      for (KeyValueCache& c : caches_) c.clear();
+      for (DecodeCache& c : caches_) c.clear();
       fresh = std::min(tokens.size(), std::max<std::size_t>(1, context_ / 2));
     }
     batch.length = fresh;
@@ -67,7 +60,7 @@ class Writer {
   std::size_t context_;
   bool decodes_;
   Arena memory_;
-  std::vector<KeyValueCache> caches_;
+  std::vector<DecodeCache> caches_;
 };
 
 void run_generate(const GenerateOptions& o, const Common& common) {

@@ -26,6 +26,7 @@ std::string_view name_of(Op op) {
                                                          "column sums",
                                                          "dropout",
                                                          "rotary",
+                                                         "fourier",
                                                          "gather",
                                                          "scatter",
                                                          "squares",

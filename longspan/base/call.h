@@ -35,6 +35,7 @@ enum class Op : std::uint8_t {
   kColumnSums,  //
   kDropout,     //
   kRotary,      //
+  kFourier,     //
   kGather,      //
   kScatter,     //
   kSquares,     //
@@ -44,7 +45,7 @@ enum class Op : std::uint8_t {
   kAttentionUpdate,
   kInside,  // reported from within a mechanism
 };
-inline constexpr std::size_t kOps = 26;
+inline constexpr std::size_t kOps = 27;
 std::string_view name_of(Op op);
 
 struct Call {

@@ -22,6 +22,7 @@ struct Place {
   std::string_view layer;            // "mha", "add & norm"
   Phase phase = Phase::kForward;
   std::string_view pass;  // of a rule with several: "standard pass"
+  bool again = false;     // what forward did is done again on the way back
 
   bool operator==(const Place&) const = default;
   // "backward of block 12: mha", "standard pass: embedding"
@@ -34,6 +35,7 @@ struct Place {
   struct Part;
   struct Block;
   struct Pass;
+  struct Again;
 
  private:
   class Restore;
@@ -57,7 +59,7 @@ class Place::Restore {
 struct Place::Scope : Restore {
   Scope(std::string_view layer_, Phase phase_) {
     here().layer = layer_;
-    here().phase = phase_;
+    here().phase = here().again && phase_ == Phase::kForward ? Phase::kBackward : phase_;
   }
 };
 struct Place::Part : Restore {
@@ -68,6 +70,10 @@ struct Place::Block : Restore {
 };
 struct Place::Pass : Restore {
   explicit Pass(std::string_view pass_) { here().pass = pass_; }
+};
+// Forward, computed a second time, is work of backward.
+struct Place::Again : Restore {
+  Again() { here().again = true; }
 };
 
 }  // namespace longspan

@@ -6,8 +6,8 @@ namespace longspan {
 
 std::string_view name_of(Kind kind) {
   constexpr std::array<std::string_view, kKinds> kNames = {
-      "matmul", "softmax", "norm",      "activation", "add",  "dropout",
-      "gather", "rotary",  "optimizer", "feature",    "hash", "sort"};
+      "matmul", "softmax",   "norm",    "activation", "add",  "dropout", "gather",
+      "rotary", "optimizer", "feature", "hash",       "sort", "fourier"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 

@@ -24,8 +24,9 @@ enum class Kind : std::uint8_t {
   kFeature,     // feature maps: their exponentials, maxima and scaling; and their derivative
   kHash,        // comparisons and bit counts that decide a bucket or a cluster
   kSort,        // ordering by bucket, choosing the largest
+  kFourier,     // butterflies and rotations of Fourier transforms
 };
-inline constexpr std::size_t kKinds = 12;
+inline constexpr std::size_t kKinds = 13;
 std::string_view name_of(Kind kind);
 
 struct Work {

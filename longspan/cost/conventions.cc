@@ -4,6 +4,7 @@
 
 #include "longspan/attention/registry.h"
 #include "longspan/base/config.h"
+#include "longspan/layers/branches.h"
 
 namespace longspan {
 namespace {
@@ -126,7 +127,8 @@ Integer query_rows(const Workload& w) {
 // products, and a fifth where the scores are computed again.
 Integer attention_seen(const Workload& w, const Tool& tool, const Passed& executed) {
   if (!tool.sees_attention) return 0;
-  if (!abilities_of(w.model.attention).exact) return executed.attention_maccs();
+  if (find_branch(w.model.attention) != nullptr || !abilities_of(w.model.attention).exact)
+    return executed.attention_maccs();
   Integer products = 2;
   if (tool.passes == Passes::kAll) {
     products += find_mechanism(w.model.attention).name == "flash" ? 5 : 4;

@@ -5,15 +5,16 @@
 namespace longspan {
 
 std::span<const LayerName> layer_names() {
-  static const std::array<LayerName, 9> kNames = {{{"embedding", "embedding", {4, 16}},
-                                                   {"mha", "mha", {1, 2, 15, 16}},
-                                                   {"cross", "cross_mha", {1, 2, 15, 16}},
-                                                   {"add & norm", "add_norm", {17}},
-                                                   {"ffn", "ffn", {6, 7}},
-                                                   {"streams", "streams", {}},
-                                                   {"final norm", "final_norm", {}},
-                                                   {"head", "head", {}},
-                                                   {"softmax layer", "softmax", {12}}}};
+  static const std::array<LayerName, 10> kNames = {{{"embedding", "embedding", {4, 16}},
+                                                    {"mha", "mha", {1, 2, 15, 16}},
+                                                    {"cross", "cross_mha", {1, 2, 15, 16}},
+                                                    {"fnet", "fnet", {}},
+                                                    {"add & norm", "add_norm", {17}},
+                                                    {"ffn", "ffn", {6, 7}},
+                                                    {"streams", "streams", {}},
+                                                    {"final norm", "final_norm", {}},
+                                                    {"head", "head", {}},
+                                                    {"softmax layer", "softmax", {12}}}};
   return kNames;
 }
 
@@ -24,7 +25,7 @@ std::string StackNames::name(std::string_view layer) const {
 
 Integer StackNames::count(std::string_view layer) const {
   const auto all = static_cast<Integer>(blocks);
-  if (layer == "mha" || layer == "cross_mha" || layer == "ffn") return all;
+  if (layer == "mha" || layer == "cross_mha" || layer == "fnet" || layer == "ffn") return all;
   if (layer == "add_norm") return (cross ? 3 : 2) * all;
   return 1;
 }

@@ -5,6 +5,7 @@
 
 #include "longspan/attention/registry.h"
 #include "longspan/cost/rules.h"
+#include "longspan/layers/branches.h"
 
 namespace longspan {
 namespace {
@@ -21,11 +22,12 @@ void check_mechanisms(const std::string& specification, const AttentionShape& sh
                       const ModelConfig& m) {
   const auto turns = 1 + static_cast<std::size_t>(std::ranges::count(specification, '|'));
   for (std::size_t turn = 0; turn < turns; ++turn) {
-    const LoneAttention mechanism(mechanism_of(specification, turn), {.d_model = m.d_model,
-                                                                      .heads = shape.heads,
-                                                                      .kv_heads = shape.kv_heads,
-                                                                      .d_head = shape.d,
-                                                                      .max_length = m.max_length});
+    if (find_branch(turn_of(specification, turn)) != nullptr) continue;  // no mechanism
+    const LoneAttention mechanism(turn_of(specification, turn), {.d_model = m.d_model,
+                                                                 .heads = shape.heads,
+                                                                 .kv_heads = shape.kv_heads,
+                                                                 .d_head = shape.d,
+                                                                 .max_length = m.max_length});
     mechanism->check(shape);
   }
 }

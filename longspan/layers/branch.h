@@ -4,8 +4,9 @@
 // input; accumulate, the signal to the parameters.
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <memory>
+#include <functional>
 #include <span>
 #include <string_view>
 
@@ -19,22 +20,9 @@
 
 namespace longspan {
 
-// What self-attention remembers of the tokens seen so far: their keys and values, [batch, kv_heads,
-// capacity, d_head] each, with the mechanism's notes on them, or its own state of fixed size.
-struct KeyValueCache {
-  Heads k;
-  Heads v;
-  std::span<float> notes;
-  std::span<float> state;
-  std::size_t batch = 0;
-  std::size_t capacity = 0;  // tokens
-  std::size_t used = 0;
-
-  void clear() {
-    used = 0;
-    fill({state.data(), 1, state.size()}, 0.0F);
-  }
-};
+class Attention;
+struct AttentionInputs;
+struct Routing;
 
 // One pass over a batch of sequences of equal (padded) length.
 struct Pass {
@@ -44,31 +32,82 @@ struct Pass {
   bool typed = false;                     // token types are given
   // Tokens that see and are seen by all, [batch·length]; empty = the mechanism's own choice.
   std::span<const std::uint8_t> globals;
-  // Self-attention with a memory of earlier segments: that of each layer, of the layer itself, and
-  // how many tokens of each sequence it holds.
-  std::span<History> histories;
-  History* history = nullptr;
+  // Earlier tokens of each sequence that self-attention remembers.
   std::size_t history_length = 0;
   // Cross-attention reads these: [batch·memory_length, d].
   ConstMatrix memory;
-  Matrix memory_gradient;  // receives +=
   std::size_t memory_length = 0;
   std::span<const std::int32_t> memory_lengths;
   // Dropout, active only where `training`.
   bool training = false;
   RandomKey key = 0;
-  // Set while a reversible stack computes a branch again on the way back.
-  bool recomputing = false;
-  // The input carries an error: nothing of this pass is remembered.
-  bool modulated = false;
-  // Rules that compare two passes: a branch's last matrix learns from what the residual addition
-  // gives, not from what the branch gives alone.
-  bool compares_sums = false;
-  // Decoding: the tokens of this pass follow those in the cache, which self-attention extends.
-  KeyValueCache* cache = nullptr;
 
   std::size_t rows() const { return batch * length; }
   std::size_t memory_rows() const { return batch * memory_length; }
+};
+
+// What a branch remembers of the tokens that it has decoded, in one block that it lays out itself:
+// keys and values and notes on them, a state of fixed size, the last inputs of a convolution; the
+// keys and values of what cross-attention reads.
+struct DecodeCache {
+  std::size_t batch = 0;
+  std::size_t capacity = 0;  // tokens
+  std::size_t used = 0;      // tokens decoded so far
+  std::size_t floats = 0;    // of the block
+  std::size_t zeroed = 0;    // of them, the first so many begin as zeros
+  float* data = nullptr;
+
+  void clear() {
+    used = 0;
+    fill({data, 1, zeroed}, 0.0F);
+  }
+};
+
+// What travels beside a pass through a branch: what outlives it, and what it leaves elsewhere.
+struct Beside {
+  // Inputs of earlier segments; those of this one are recorded where it `records`.
+  History* history = nullptr;
+  bool records = true;
+  // Decoding: the tokens of this pass follow those in the cache, which the branch fills.
+  DecodeCache* cache = nullptr;
+  Matrix memory_gradient = {};  // of Pass::memory, receives +=
+  Routing* routing = nullptr;   // of experts: what they computed, and their loss
+};
+
+// What one call of a branch leaves for another, in the order that its kind gives it.
+struct Kept {
+  std::array<Matrix, 8> matrices{};
+  std::array<std::span<std::int32_t>, 6> indices{};
+
+  Matrix& operator[](std::size_t i) { return matrices[i]; }
+  const Matrix& operator[](std::size_t i) const { return matrices[i]; }
+};
+
+struct BranchForward {
+  const Pass& pass;
+  ConstMatrix x;
+  Matrix y;
+  const Kept* saved;  // null: nothing is kept, inference
+  const Beside& beside;
+  Arena& arena;
+};
+
+struct BranchBackward {
+  const Pass& pass;
+  const Kept& saved;
+  ConstMatrix dy;
+  Matrix dx;
+  const Beside& beside;
+  Arena& arena;
+};
+
+struct BranchUpdate {
+  const Pass& pass;
+  ConstMatrix x;
+  const Kept& saved;
+  ConstMatrix dy;
+  const Kept& signals;
+  const Beside& beside;
 };
 
 // Where the meter files what a rule that compares two passes does beyond them.
@@ -77,59 +116,59 @@ inline constexpr std::string_view kOverheadMeter = "rule overhead";
 // differences of outputs.
 inline constexpr std::string_view kErrorPart = "error";
 
-// What a branch keeps from forward to backward; each kind of branch uses its own fields.
-struct BranchSaved {
-  Matrix projected;            // attention: q|k|v, or q;        feed-forward: z
-  Matrix memory_projected;     // cross-attention: k|v of the memory
-  Matrix combined;             // attention: the heads' outputs; feed-forward: h
-  std::span<float> mechanism;  // what the attention mechanism saved
-  Matrix adapted_in;           // x·Aᵀ of the adapters beside the projections, if there are any
-  Matrix adapted_memory;
-  Matrix adapted_out;
-};
-
-// Signals that backward finds on its way and accumulate needs.
-struct BranchSignals {
-  Matrix projected;
-  Matrix memory_projected;
-  std::span<float> mechanism;
-  Matrix adapted_in;
-  Matrix adapted_memory;
-  Matrix adapted_out;
+// What rules without a backward pass ask of a branch: they compare a standard and a modulated pass
+// (learning/forward_learning.h).
+class Contrastive {
+ public:
+  virtual ~Contrastive() = default;
+  // Memory for what its matrices give in the standard pass, and for what they give and receive in
+  // the modulated one; forward fills either.
+  virtual Kept save_outputs(const Pass& pass, Arena& arena) const = 0;
+  virtual Kept save_modulated(const Pass& pass, Arena& arena) const = 0;
+  // scale·(a − a_err) for every matrix but the last, in the memory of `standard`: what accumulate
+  // needs beside the difference of the branch's output.
+  virtual Kept contrast(const Pass& pass, const Kept& standard, const Kept& modulated, float scale,
+                        const Beside& beside, Arena& arena) const = 0;
 };
 
 class Branch {
  public:
+  // Is shown what a mechanism is given, before every forward; empty: nobody.
+  using Observer = std::function<void(const AttentionInputs&)>;
+
   virtual ~Branch() = default;
   // The name under which the meter files its work.
   virtual std::string_view meter_name() const = 0;
 
-  // Before step `step` of training.
+  // Before and after step `step` of training.
   virtual void begin_step(std::uint64_t /*step*/) {}
+  virtual void end_step() {}
   // Throws Error where the branch cannot do what the pass asks.
   virtual void check(const Pass& pass) const = 0;
-  virtual BranchSaved save(const Pass& pass, Arena& arena) const = 0;
+  // Takes the memory of what forward leaves for backward.
+  virtual Kept save(const Pass& pass, Arena& arena) const = 0;
 
-  // With `saved` null nothing is kept: inference.
-  virtual void forward(const Pass& pass, ConstMatrix x, Matrix y, const BranchSaved* saved,
-                       Arena& arena) const = 0;
+  virtual void forward(const BranchForward& call) const = 0;
   // Sets dx and returns, in memory taken from the arena, what accumulate needs.
-  virtual BranchSignals backward(const Pass& pass, const BranchSaved& saved, ConstMatrix dy,
-                                 Matrix dx, Arena& arena) const = 0;
-  virtual void accumulate(const Pass& pass, ConstMatrix x, const BranchSaved& saved, ConstMatrix dy,
-                          const BranchSignals& signals) const = 0;
+  virtual Kept backward(const BranchBackward& call) const = 0;
+  virtual void accumulate(const BranchUpdate& call) const = 0;
 
-  // Rules without a backward pass compare a standard and a modulated pass (forward_learning.h in
-  // models). Whether anything of the branch is trained:
+  // Whether anything of the branch is trained.
   virtual bool trained() const = 0;
-  // Memory for what its matrices give in the standard pass, and for what they give and receive in
-  // the modulated one; forward fills either.
-  virtual BranchSaved save_outputs(const Pass& pass, Arena& arena) const = 0;
-  virtual BranchSaved save_modulated(const Pass& pass, Arena& arena) const = 0;
-  // scale·(a − a_err) for every matrix but the last, in the memory of `standard`: what accumulate
-  // needs beside the difference of the branch's output.
-  virtual BranchSignals contrast(const Pass& pass, const BranchSaved& standard,
-                                 const BranchSaved& modulated, float scale, Arena& arena) const = 0;
+  // Null: its passes cannot be compared.
+  virtual const Contrastive* contrastive() const { return nullptr; }
+
+  // Whether it can go on token by token.
+  virtual bool decodes() const { return true; }
+  // What that takes for `capacity` tokens which read `source` others: sets floats and zeroed.
+  virtual void size_cache(std::size_t /*source*/, DecodeCache& /*cache*/) const {}
+
+  // Of branches that are attention; null and nothing for others.
+  virtual Attention* mechanism() { return nullptr; }
+  virtual bool remembers() const { return false; }  // earlier segments
+  virtual void set_observer(Observer /*observer*/) {}
+  // Of branches among whose parts the data choose: how many there are; 0 for others.
+  virtual std::size_t experts() const { return 0; }
 };
 
 }  // namespace longspan

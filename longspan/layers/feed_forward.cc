@@ -11,83 +11,79 @@ FeedForward::FeedForward(Parameters& parameters, const std::string& name,
       out_(parameters, name + ".out", config.d_ff, config.d_model, config.bias,
            config.output_deviation) {}
 
-BranchSaved FeedForward::save(const Pass& pass, Arena& arena) const {
-  BranchSaved saved;
-  saved.projected = arena.matrix(pass.rows(), hidden());
-  saved.combined = arena.matrix(pass.rows(), config_.d_ff);
+Kept FeedForward::save(const Pass& pass, Arena& arena) const {
+  Kept saved;
+  saved[kZ] = arena.matrix(pass.rows(), hidden());
+  saved[kH] = arena.matrix(pass.rows(), config_.d_ff);
   return saved;
 }
 
-void FeedForward::forward(const Pass& pass, ConstMatrix x, Matrix y, const BranchSaved* saved,
-                          Arena& arena) const {
-  const Arena::Frame frame(arena);
+void FeedForward::forward(const BranchForward& call) const {
+  const Arena::Frame frame(call.arena);
+  const std::size_t rows = call.pass.rows();
+  const std::size_t f = config_.d_ff;
+  Kept kept;
+  if (call.saved != nullptr) kept = *call.saved;
+  if (config_.gated && kept[kZ].data == nullptr) kept[kZ] = call.arena.matrix(rows, hidden());
+  if (kept[kH].data == nullptr) kept[kH] = call.arena.matrix(rows, f);
   if (config_.gated) {
-    const Matrix z = saved != nullptr ? saved->projected : arena.matrix(pass.rows(), hidden());
-    const Matrix h = saved != nullptr && saved->combined.data != nullptr
-                         ? saved->combined
-                         : arena.matrix(pass.rows(), config_.d_ff);
-    in_.forward(x, z);
-    gated_forward(config_.activation, z.slice_cols(0, config_.d_ff),
-                  z.slice_cols(config_.d_ff, config_.d_ff), h);
-    out_.forward(h, y);
-    return;
+    in_.forward(call.x, kept[kZ]);
+    gated_forward(config_.activation, kept[kZ].slice_cols(0, f), kept[kZ].slice_cols(f, f),
+                  kept[kH]);
+  } else {
+    in_.forward(call.x, config_.activation, kept[kZ], kept[kH]);
   }
-  const Matrix h = saved != nullptr ? saved->combined : arena.matrix(pass.rows(), config_.d_ff);
-  in_.forward(x, config_.activation, saved != nullptr ? saved->projected : Matrix{}, h);
-  out_.forward(h, y);
+  out_.forward(kept[kH], call.y);
 }
 
-BranchSignals FeedForward::backward(const Pass& pass, const BranchSaved& saved, ConstMatrix dy,
-                                    Matrix dx, Arena& arena) const {
+Kept FeedForward::backward(const BranchBackward& call) const {
+  const std::size_t rows = call.pass.rows();
   const std::size_t f = config_.d_ff;
-  BranchSignals signals;
+  Kept signals;
+  const Matrix dz = signals[kZ] = call.arena.matrix(rows, hidden());
+  const Matrix z = call.saved[kZ];
   if (config_.gated) {
-    signals.projected = arena.matrix(pass.rows(), hidden());
-    const Arena::Frame frame(arena);
-    const Matrix dh = arena.matrix(pass.rows(), f);
-    out_.backward(dy, dh);
-    gated_backward(config_.activation, saved.projected.slice_cols(0, f),
-                   saved.projected.slice_cols(f, f), dh, signals.projected.slice_cols(0, f),
-                   signals.projected.slice_cols(f, f));
+    const Arena::Frame frame(call.arena);
+    const Matrix dh = call.arena.matrix(rows, f);
+    out_.backward(call.dy, dh);
+    gated_backward(config_.activation, z.slice_cols(0, f), z.slice_cols(f, f), dh,
+                   dz.slice_cols(0, f), dz.slice_cols(f, f));
   } else {
-    signals.projected = arena.matrix(pass.rows(), f);
-    out_.backward(dy, signals.projected);
-    activation_backward(config_.activation, saved.projected, signals.projected, signals.projected);
+    out_.backward(call.dy, dz);
+    activation_backward(config_.activation, z, dz, dz);
   }
-  in_.backward(signals.projected, dx);
+  in_.backward(dz, call.dx);
   return signals;
 }
 
-void FeedForward::accumulate(const Pass& /*pass*/, ConstMatrix x, const BranchSaved& saved,
-                             ConstMatrix dy, const BranchSignals& signals) const {
-  out_.accumulate(saved.combined, dy);
-  in_.accumulate(x, signals.projected);
+void FeedForward::accumulate(const BranchUpdate& call) const {
+  out_.accumulate(call.saved[kH], call.dy);
+  in_.accumulate(call.x, call.signals[kZ]);
 }
 
-BranchSaved FeedForward::save_outputs(const Pass& pass, Arena& arena) const {
-  BranchSaved saved;
+Kept FeedForward::save_outputs(const Pass& pass, Arena& arena) const {
+  Kept saved;
   if (config_.gated) {
-    saved.projected = arena.matrix(pass.rows(), hidden());
+    saved[kZ] = arena.matrix(pass.rows(), hidden());
   } else {
-    saved.combined = arena.matrix(pass.rows(), config_.d_ff);
+    saved[kH] = arena.matrix(pass.rows(), config_.d_ff);
   }
   return saved;
 }
 
-BranchSaved FeedForward::save_modulated(const Pass& pass, Arena& arena) const {
-  BranchSaved saved;
-  if (config_.gated) saved.projected = arena.matrix(pass.rows(), hidden());
-  saved.combined = arena.matrix(pass.rows(), config_.d_ff);
+Kept FeedForward::save_modulated(const Pass& pass, Arena& arena) const {
+  Kept saved;
+  if (config_.gated) saved[kZ] = arena.matrix(pass.rows(), hidden());
+  saved[kH] = arena.matrix(pass.rows(), config_.d_ff);
   return saved;
 }
 
-BranchSignals FeedForward::contrast(const Pass& /*pass*/, const BranchSaved& standard,
-                                    const BranchSaved& modulated, float scale,
-                                    Arena& /*arena*/) const {
-  BranchSignals signals;
-  signals.projected = config_.gated ? standard.projected : standard.combined;
-  difference(scale, signals.projected, config_.gated ? modulated.projected : modulated.combined,
-             signals.projected);
+Kept FeedForward::contrast(const Pass& /*pass*/, const Kept& standard, const Kept& modulated,
+                           float scale, const Beside& /*beside*/, Arena& /*arena*/) const {
+  const Part compared = config_.gated ? kZ : kH;
+  Kept signals;
+  signals[kZ] = standard[compared];
+  difference(scale, signals[kZ], modulated[compared], signals[kZ]);
   return signals;
 }
 

@@ -28,27 +28,26 @@ struct FeedForwardConfig {
   float output_deviation = 0.02F;  // of W₂
 };
 
-class FeedForward final : public Branch {
+class FeedForward final : public Branch, public Contrastive {
  public:
   FeedForward(Parameters& parameters, const std::string& name, const FeedForwardConfig& config);
 
   std::string_view meter_name() const override { return "ffn"; }
   void check(const Pass& /*pass*/) const override {}
-  BranchSaved save(const Pass& pass, Arena& arena) const override;
-  void forward(const Pass& pass, ConstMatrix x, Matrix y, const BranchSaved* saved,
-               Arena& arena) const override;
-  BranchSignals backward(const Pass& pass, const BranchSaved& saved, ConstMatrix dy, Matrix dx,
-                         Arena& arena) const override;
-  void accumulate(const Pass& pass, ConstMatrix x, const BranchSaved& saved, ConstMatrix dy,
-                  const BranchSignals& signals) const override;
+  Kept save(const Pass& pass, Arena& arena) const override;
+  void forward(const BranchForward& call) const override;
+  Kept backward(const BranchBackward& call) const override;
+  void accumulate(const BranchUpdate& call) const override;
 
   bool trained() const override { return !in_.weight().constant; }
-  BranchSaved save_outputs(const Pass& pass, Arena& arena) const override;
-  BranchSaved save_modulated(const Pass& pass, Arena& arena) const override;
-  BranchSignals contrast(const Pass& pass, const BranchSaved& standard,
-                         const BranchSaved& modulated, float scale, Arena& arena) const override;
+  const Contrastive* contrastive() const override { return this; }
+  Kept save_outputs(const Pass& pass, Arena& arena) const override;
+  Kept save_modulated(const Pass& pass, Arena& arena) const override;
+  Kept contrast(const Pass& pass, const Kept& standard, const Kept& modulated, float scale,
+                const Beside& beside, Arena& arena) const override;
 
  private:
+  enum Part : std::size_t { kZ, kH };
   std::size_t hidden() const { return config_.gated ? 2 * config_.d_ff : config_.d_ff; }
 
   FeedForwardConfig config_;

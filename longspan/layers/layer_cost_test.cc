@@ -74,8 +74,8 @@ CostTable residual_cost(const Residual& layer, const Pass& pass, std::size_t d) 
   const Matrix x = addresses(pass.rows(), d);
   return walked([&](Arena& arena) {
     ResidualSaved saved;
-    layer.forward(pass, x, x, &saved, arena);
-    layer.backward(pass, saved, x, arena);
+    layer.forward(pass, x, x, &saved, {}, arena);
+    layer.backward(pass, saved, x, {}, arena);
   });
 }
 
@@ -225,8 +225,8 @@ TEST(Executed, ReversibleComputesForwardTwice) {
     const Pass pass = pass_of(s);
     const Matrix x = addresses(pass.rows(), s.d);
     CostTable table = walked([&](Arena& arena) {
-      layer.add_to(pass, x, x, arena);
-      layer.undo(pass, x, x, x, x, arena);
+      layer.add_to(pass, x, x, {}, arena);
+      layer.undo(pass, {x, x, x, x}, {}, arena);
     });
     const Cost& branch_cost = table["ffn"];
     expect_work(branch_cost.forward, 2 * M * s.d * s.f, 9 * M * s.f + M * s.d, "forward");

@@ -103,10 +103,6 @@ AttentionShape MultiHeadAttention::shape(const Pass& pass) const {
           .globals = pass.globals};
 }
 
-AttentionCost MultiHeadAttention::mechanism_cost(const Pass& pass) const {
-  return mechanism_->cost(shape(pass));
-}
-
 AttentionShape MultiHeadAttention::cached_shape(std::size_t batch, std::size_t capacity) const {
   return {.batch = batch,
           .heads = config_.heads,
@@ -119,42 +115,57 @@ AttentionShape MultiHeadAttention::cached_shape(std::size_t batch, std::size_t c
           .causal = config_.causal};
 }
 
-std::size_t MultiHeadAttention::state_floats(std::size_t batch) const {
-  return mechanism_->state_floats(cached_shape(batch, 1));
+MultiHeadAttention::CacheLayout MultiHeadAttention::cache_layout(std::size_t batch,
+                                                                 std::size_t capacity) const {
+  CacheLayout l;
+  l.state = mechanism_->state_floats(cached_shape(batch, 1));
+  if (l.state > 0) return l;
+  const auto aligned = [](std::size_t count) { return Arena::bytes_for(count) / sizeof(float); };
+  l.keys = aligned(batch * config_.kv_heads * capacity * d_head());
+  l.values = aligned(batch * value().heads * capacity * value().width);
+  l.notes = aligned(mechanism_->note_floats(cached_shape(batch, capacity)));
+  return l;
 }
 
-std::size_t MultiHeadAttention::note_floats(std::size_t batch, std::size_t capacity) const {
-  return mechanism_->note_floats(cached_shape(batch, capacity));
-}
-
-BranchSignals MultiHeadAttention::take_projections(const Pass& pass, Arena& arena) const {
-  BranchSignals p;
-  p.projected = arena.matrix(pass.rows(), columns(Source::kInput));
+void MultiHeadAttention::size_cache(std::size_t source, DecodeCache& cache) const {
   if (config_.cross) {
-    p.memory_projected = arena.matrix(pass.memory_rows(), columns(Source::kMemory));
+    cache.floats = cache.batch * source * columns(Source::kMemory);
+    return;
   }
-  return p;
+  const CacheLayout l = cache_layout(cache.batch, cache.capacity);
+  cache.floats = l.keys + l.values + l.notes + l.state;
+  cache.zeroed = l.state;
 }
 
-BranchSaved MultiHeadAttention::save(const Pass& pass, Arena& arena) const {
-  const BranchSignals p = take_projections(pass, arena);
-  BranchSaved saved;
-  saved.projected = p.projected;
-  saved.memory_projected = p.memory_projected;
-  saved.combined = arena.matrix(pass.rows(), streams_.outputs());
-  saved.mechanism = arena.take(mechanism_cost(pass).saved);
+void MultiHeadAttention::take_projections(const Pass& pass, Arena& arena, Kept& kept) const {
+  kept[kProjected] = arena.matrix(pass.rows(), columns(Source::kInput));
+  if (config_.cross) {
+    kept[kMemoryProjected] = arena.matrix(pass.memory_rows(), columns(Source::kMemory));
+  }
+}
+
+void MultiHeadAttention::take_adapted(const Pass& pass, Arena& arena, Kept& kept) const {
+  kept[kAdaptedIn] = arena.matrix(pass.rows(), adapted_columns(Source::kInput));
+  kept[kAdaptedMemory] = arena.matrix(pass.memory_rows(), adapted_columns(Source::kMemory));
+  kept[kAdaptedOut] = arena.matrix(pass.rows(), config_.lora_rank);
+}
+
+Kept MultiHeadAttention::save(const Pass& pass, Arena& arena) const {
+  Kept saved;
+  take_projections(pass, arena, saved);
+  saved[kCombined] = arena.matrix(pass.rows(), streams_.outputs());
+  saved[kMechanism] = arena.matrix(1, mechanism_cost(pass).saved);
   take_adapted(pass, arena, saved);
   return saved;
 }
 
-MultiHeadAttention::Tensors MultiHeadAttention::split(const Pass& pass, Matrix projected,
-                                                      Matrix memory_projected) const {
+MultiHeadAttention::Tensors MultiHeadAttention::split(const Pass& pass, const Kept& kept) const {
   Tensors t;
   std::array<std::size_t, 2> used{};
   std::size_t index = 0;
   for (const Stream& s : streams_.given) {
     std::size_t& first = used[static_cast<std::size_t>(s.source)];
-    const Matrix from = s.source == Source::kInput ? projected : memory_projected;
+    const Matrix from = kept[s.source == Source::kInput ? kProjected : kMemoryProjected];
     const Heads heads =
         Heads::from_columns(from.slice_cols(first, s.columns()), pass.batch, s.heads);
     first += s.columns();
@@ -177,16 +188,15 @@ void MultiHeadAttention::rotate(const Tensors& t, std::size_t first, bool invers
   if (!shared_qk()) config_.rotary->apply(t.k, first, inverse);
 }
 
-AttentionInputs MultiHeadAttention::inputs(const Pass& pass, const Tensors& t,
-                                           ConstMatrix x) const {
+AttentionInputs MultiHeadAttention::inputs(const Pass& pass, const Tensors& t, ConstMatrix x,
+                                           const Beside& beside) const {
   AttentionInputs in;
   in.q = t.q;
   in.k = t.k;
   in.v = t.v;
   in.more = std::span(t.more_read).first(t.count);
   if (calls(Source::kInput)) in.x = x;
-  if (calls(Source::kHistory) && pass.history != nullptr) in.history = pass.history->rows();
-  if (decodes(pass)) in.notes = pass.cache->notes;
+  if (calls(Source::kHistory) && beside.history != nullptr) in.history = beside.history->rows();
   in.mask.causal = config_.causal;
   in.mask.globals = pass.globals;
   in.mask.key_lengths = config_.cross ? pass.memory_lengths : pass.lengths;
@@ -201,74 +211,101 @@ void MultiHeadAttention::project(Source source, ConstMatrix x, Matrix y, Matrix 
                    [&](const Adapter& a, Matrix mine, Matrix t) { a.forward(x, t, mine); });
 }
 
-void MultiHeadAttention::forward(const Pass& pass, ConstMatrix x, Matrix y,
-                                 const BranchSaved* saved, Arena& arena) const {
+// The keys and values of the memory, which a cache holds from the first token on.
+void MultiHeadAttention::project_memory(const BranchForward& call, Kept& kept) const {
+  if (!config_.cross) return;
+  const Pass& pass = call.pass;
+  const DecodeCache* cache = call.beside.cache;
+  if (cache != nullptr) {
+    kept[kMemoryProjected] = {cache->data, pass.memory_rows(), columns(Source::kMemory)};
+    if (cache->used > 0) return;
+  }
+  project(Source::kMemory, pass.memory, kept[kMemoryProjected], kept[kAdaptedMemory]);
+}
+
+void MultiHeadAttention::forward(const BranchForward& call) const {
+  const Pass& pass = call.pass;
+  Arena& arena = call.arena;
   const Arena::Frame frame(arena);
-  BranchSaved kept;
-  if (saved != nullptr) {
-    kept = *saved;
-    if (kept.combined.data == nullptr) {
-      kept.combined = arena.matrix(pass.rows(), streams_.outputs());
+  Kept kept;
+  if (call.saved != nullptr) {
+    kept = *call.saved;
+    if (kept[kCombined].data == nullptr) {
+      kept[kCombined] = arena.matrix(pass.rows(), streams_.outputs());
     }
   } else {
-    const BranchSignals p = take_projections(pass, arena);
-    kept.projected = p.projected;
-    kept.memory_projected = p.memory_projected;
-    kept.combined = arena.matrix(pass.rows(), streams_.outputs());
+    take_projections(pass, arena, kept);
+    kept[kCombined] = arena.matrix(pass.rows(), streams_.outputs());
     take_adapted(pass, arena, kept);
   }
-  if (calls(Source::kHistory) && pass.history != nullptr && !pass.modulated) {
-    pass.history->record(x);
+  if (remembers() && call.beside.history != nullptr && call.beside.records) {
+    call.beside.history->record(call.x);
   }
-  project(Source::kInput, x, kept.projected, kept.adapted_in);
-  project(Source::kMemory, pass.memory, kept.memory_projected, kept.adapted_memory);
-  attend(pass, x, kept, arena);
-  out_->forward(kept.combined, y);
-  if (out_adapter_) out_adapter_->forward(kept.combined, kept.adapted_out, y);
+  project(Source::kInput, call.x, kept[kProjected], kept[kAdaptedIn]);
+  project_memory(call, kept);
+  attend(call, kept);
+  out_->forward(kept[kCombined], call.y);
+  if (out_adapter_) out_adapter_->forward(kept[kCombined], kept[kAdaptedOut], call.y);
 }
 
-void MultiHeadAttention::attend(const Pass& pass, ConstMatrix x, const BranchSaved& kept,
-                                Arena& arena) const {
-  Tensors t = split(pass, kept.projected, kept.memory_projected);
-  const Heads y = combined(pass, kept.combined);
-  rotate(t, decodes(pass) ? pass.cache->used : 0, false);
-  if (decodes(pass)) {
-    KeyValueCache& cache = *pass.cache;
-    require(config_.causal && mechanism_->abilities().decode,
-            "[{}] cannot decode token by token; need causal self-attention", mechanism_->name());
-    require(cache.used + pass.length <= cache.capacity,
-            "[decode] {} tokens do not fit behind {} in a cache of {}", pass.length, cache.used,
-            cache.capacity);
-    if (!cache.state.empty()) {
-      mechanism_->decode(inputs(pass, t, x), y, cache.state, arena);
-      cache.used += pass.length;
-      return;
-    }
-    t = extend(cache, t);
-  }
-  const AttentionInputs in = inputs(pass, t, x);
+void MultiHeadAttention::attend(const BranchForward& call, const Kept& kept) const {
+  const Tensors t = split(call.pass, kept);
+  const bool cached = call.beside.cache != nullptr && !config_.cross;
+  rotate(t, cached ? call.beside.cache->used : 0, false);
+  if (cached) return decode(call, kept, t);
+  const AttentionInputs in = inputs(call.pass, t, call.x, call.beside);
   if (observer_ && !Dry::on()) observer_(in);
-  mechanism_->forward({in, y, kept.mechanism, arena});
+  mechanism_->forward(
+      {in, combined(call.pass, kept[kCombined]), floats(kept[kMechanism]), call.arena});
 }
 
-BranchSignals MultiHeadAttention::backward(const Pass& pass, const BranchSaved& saved,
-                                           ConstMatrix dy, Matrix dx, Arena& arena) const {
-  BranchSignals signals = take_projections(pass, arena);
-  signals.mechanism = arena.take(mechanism_cost(pass).signals);
+void MultiHeadAttention::decode(const BranchForward& call, const Kept& kept, Tensors t) const {
+  const Pass& pass = call.pass;
+  const DecodeCache& cache = *call.beside.cache;
+  require(decodes(), "[{}] cannot decode token by token; need causal self-attention",
+          mechanism_->name());
+  require(cache.used + pass.length <= cache.capacity,
+          "[decode] {} tokens do not fit behind {} in a cache of {}", pass.length, cache.used,
+          cache.capacity);
+  const Heads y = combined(pass, kept[kCombined]);
+  const CacheLayout l = cache_layout(cache.batch, cache.capacity);
+  if (l.state > 0) {
+    mechanism_->decode(inputs(pass, t, call.x, call.beside), y, {cache.data, l.state}, call.arena);
+    return;
+  }
+  const auto extend = [&](float* data, Heads& fresh) {
+    const Heads all(data, cache.batch, fresh.heads, cache.capacity, fresh.d);
+    copy(fresh, all.slice(cache.used, fresh.n));
+    fresh = all.first(cache.used + fresh.n);
+  };
+  extend(cache.data, t.k);
+  extend(cache.data + l.keys, t.v);
+  AttentionInputs in = inputs(pass, t, call.x, call.beside);
+  in.notes = {cache.data + l.keys + l.values,
+              mechanism_->note_floats(cached_shape(cache.batch, cache.capacity))};
+  if (observer_ && !Dry::on()) observer_(in);
+  mechanism_->forward({in, y, floats(kept[kMechanism]), call.arena});
+}
+
+Kept MultiHeadAttention::backward(const BranchBackward& call) const {
+  const Pass& pass = call.pass;
+  Arena& arena = call.arena;
+  Kept signals;
+  take_projections(pass, arena, signals);
+  signals[kMechanism] = arena.matrix(1, mechanism_cost(pass).signals);
   take_adapted(pass, arena, signals);
-  const Tensors grad = split(pass, signals.projected, signals.memory_projected);
   {
     const Arena::Frame frame(arena);
     const Matrix dcombined = arena.matrix(pass.rows(), streams_.outputs());
-    out_->backward(dy, dcombined);
-    if (out_adapter_) out_adapter_->backward(dy, signals.adapted_out, dcombined);
-    attend_backward(pass, saved, dcombined, grad, dx, signals.mechanism, arena);
+    out_->backward(call.dy, dcombined);
+    if (out_adapter_) out_adapter_->backward(call.dy, signals[kAdaptedOut], dcombined);
+    attend_backward(pass, call.saved, dcombined, signals, call.dx, call.beside, arena);
   }
-  rotate(grad, 0, true);
-  project_backward(Source::kInput, signals.projected, signals.adapted_in, dx,
+  rotate(split(pass, signals), 0, true);
+  project_backward(Source::kInput, signals[kProjected], signals[kAdaptedIn], call.dx,
                    /*add=*/calls(Source::kInput));
-  project_backward(Source::kMemory, signals.memory_projected, signals.adapted_memory,
-                   pass.memory_gradient, /*add=*/true);
+  project_backward(Source::kMemory, signals[kMemoryProjected], signals[kAdaptedMemory],
+                   call.beside.memory_gradient, /*add=*/true);
   return signals;
 }
 
@@ -280,29 +317,34 @@ void MultiHeadAttention::project_backward(Source source, Matrix dy, Matrix low, 
                    [&](const Adapter& a, Matrix mine, Matrix u) { a.backward(mine, u, dx); });
 }
 
-void MultiHeadAttention::attend_backward(const Pass& pass, const BranchSaved& saved,
-                                         Matrix dcombined, const Tensors& grad, Matrix dx,
-                                         std::span<float> signals, Arena& arena) const {
-  const Tensors t = split(pass, saved.projected, saved.memory_projected);
-  AttentionGradients to{.q = grad.q, .k = grad.k, .v = grad.v};
-  to.more = std::span(grad.more).first(grad.count);
+void MultiHeadAttention::attend_backward(const Pass& pass, const Kept& saved, Matrix dcombined,
+                                         const Kept& grad, Matrix dx, const Beside& beside,
+                                         Arena& arena) const {
+  const Tensors g = split(pass, grad);
+  AttentionGradients to{.q = g.q, .k = g.k, .v = g.v};
+  to.more = std::span(g.more).first(g.count);
   if (calls(Source::kInput)) to.x = dx;
-  mechanism_->backward({inputs(pass, t, {}), combined(pass, saved.combined),
-                        combined(pass, dcombined), saved.mechanism, to, signals, arena});
+  const Tensors t = split(pass, saved);
+  mechanism_->backward({inputs(pass, t, {}, beside), combined(pass, saved[kCombined]),
+                        combined(pass, dcombined), floats(saved[kMechanism]), to,
+                        floats(grad[kMechanism]), arena});
 }
 
-void MultiHeadAttention::accumulate(const Pass& pass, ConstMatrix x, const BranchSaved& saved,
-                                    ConstMatrix dy, const BranchSignals& signals) const {
-  out_->accumulate(saved.combined, dy);
-  project_accumulate(Source::kInput, x, signals.projected, saved.adapted_in, signals.adapted_in);
-  project_accumulate(Source::kMemory, pass.memory, signals.memory_projected, saved.adapted_memory,
-                     signals.adapted_memory);
+void MultiHeadAttention::accumulate(const BranchUpdate& call) const {
+  const Kept& saved = call.saved;
+  const Kept& signals = call.signals;
+  out_->accumulate(saved[kCombined], call.dy);
+  project_accumulate(Source::kInput, call.x, signals[kProjected], saved[kAdaptedIn],
+                     signals[kAdaptedIn]);
+  project_accumulate(Source::kMemory, call.pass.memory, signals[kMemoryProjected],
+                     saved[kAdaptedMemory], signals[kAdaptedMemory]);
   if (out_adapter_) {
-    out_adapter_->accumulate(saved.combined, saved.adapted_out, dy, signals.adapted_out);
+    out_adapter_->accumulate(saved[kCombined], saved[kAdaptedOut], call.dy, signals[kAdaptedOut]);
     return;  // everything else is frozen, the mechanism's parameters too
   }
-  const Tensors t = split(pass, saved.projected, saved.memory_projected);
-  mechanism_->accumulate(inputs(pass, t, x), saved.mechanism, signals.mechanism);
+  const Tensors t = split(call.pass, saved);
+  mechanism_->accumulate(inputs(call.pass, t, call.x, call.beside), floats(saved[kMechanism]),
+                         floats(signals[kMechanism]));
 }
 
 void MultiHeadAttention::project_accumulate(Source source, ConstMatrix x, Matrix dy, Matrix low,
@@ -315,15 +357,6 @@ void MultiHeadAttention::project_accumulate(Source source, ConstMatrix x, Matrix
                          dy.slice_cols(a.first, a.columns),
                          low_signal.slice_cols(a.rank_first, config_.lora_rank));
   }
-}
-
-MultiHeadAttention::Tensors MultiHeadAttention::extend(KeyValueCache& cache, Tensors fresh) const {
-  copy(fresh.k, cache.k.slice(cache.used, fresh.k.n));
-  copy(fresh.v, cache.v.slice(cache.used, fresh.v.n));
-  cache.used += fresh.k.n;
-  fresh.k = cache.k.first(cache.used);
-  fresh.v = cache.v.first(cache.used);
-  return fresh;
 }
 
 }  // namespace longspan

@@ -53,42 +53,47 @@ struct MultiHeadAttentionConfig {
   std::shared_ptr<const RotaryTable> rotary;  // null: none
 };
 
-class MultiHeadAttention final : public Branch {
+class MultiHeadAttention final : public Branch, public Contrastive {
  public:
   MultiHeadAttention(Parameters& parameters, const std::string& name,
                      const MultiHeadAttentionConfig& config);
 
   std::string_view meter_name() const override { return config_.cross ? "cross" : "mha"; }
   void begin_step(std::uint64_t step) override { mechanism_->begin_step(step); }
+  void end_step() override { mechanism_->end_step(); }
   void check(const Pass& pass) const override { mechanism_->check(shape(pass)); }
-  BranchSaved save(const Pass& pass, Arena& arena) const override;
-  void forward(const Pass& pass, ConstMatrix x, Matrix y, const BranchSaved* saved,
-               Arena& arena) const override;
-  BranchSignals backward(const Pass& pass, const BranchSaved& saved, ConstMatrix dy, Matrix dx,
-                         Arena& arena) const override;
-  void accumulate(const Pass& pass, ConstMatrix x, const BranchSaved& saved, ConstMatrix dy,
-                  const BranchSignals& signals) const override;
+  Kept save(const Pass& pass, Arena& arena) const override;
+  void forward(const BranchForward& call) const override;
+  Kept backward(const BranchBackward& call) const override;
+  void accumulate(const BranchUpdate& call) const override;
 
   bool trained() const override;
-  BranchSaved save_outputs(const Pass& pass, Arena& arena) const override;
-  BranchSaved save_modulated(const Pass& pass, Arena& arena) const override;
-  BranchSignals contrast(const Pass& pass, const BranchSaved& standard,
-                         const BranchSaved& modulated, float scale, Arena& arena) const override;
+  const Contrastive* contrastive() const override { return this; }
+  Kept save_outputs(const Pass& pass, Arena& arena) const override;
+  Kept save_modulated(const Pass& pass, Arena& arena) const override;
+  Kept contrast(const Pass& pass, const Kept& standard, const Kept& modulated, float scale,
+                const Beside& beside, Arena& arena) const override;
 
-  const Attention& mechanism() const { return *mechanism_; }
-  Attention& mechanism() { return *mechanism_; }
-  // Is shown what the mechanism is given, before every forward; empty: nobody.
-  using Observer = std::function<void(const AttentionInputs&)>;
-  void set_observer(Observer observer) { observer_ = std::move(observer); }
-  std::size_t state_floats(std::size_t batch) const;
-  // Of the mechanism's notes on a cache of `capacity` tokens.
-  std::size_t note_floats(std::size_t batch, std::size_t capacity) const;
-  const MultiHeadAttentionConfig& config() const { return config_; }
-  // What the mechanism reads of its layer beside the given streams.
-  bool calls(Source source) const { return streams_.calls(source); }
-  std::size_t d_head() const { return config_.d_model / config_.heads; }
+  bool decodes() const override {
+    return config_.cross || (config_.causal && mechanism_->abilities().decode);
+  }
+  void size_cache(std::size_t source, DecodeCache& cache) const override;
+  Attention* mechanism() override { return mechanism_.get(); }
+  bool remembers() const override { return calls(Source::kHistory); }
+  void set_observer(Observer observer) override { observer_ = std::move(observer); }
+
+  const Attention& attention() const { return *mechanism_; }
 
  private:
+  enum Part : std::size_t {
+    kProjected,        // the given streams of the input, side by side
+    kMemoryProjected,  // those of the memory
+    kCombined,         // the heads' outputs
+    kMechanism,        // what the mechanism saved; its signals
+    kAdaptedIn,        // x·Aᵀ of the adapters beside the projections, if there are any
+    kAdaptedMemory,
+    kAdaptedOut,
+  };
   static constexpr std::size_t kMostMore = 5;
   // The given streams: q, k and v, and those behind.
   struct Tensors {
@@ -107,46 +112,53 @@ class MultiHeadAttention final : public Branch {
     std::size_t columns;
     std::size_t rank_first;  // its columns of x·Aᵀ
   };
+  // How self-attention lays out its cache: keys, values and notes, or a state.
+  struct CacheLayout {
+    std::size_t keys = 0;
+    std::size_t values = 0;
+    std::size_t notes = 0;
+    std::size_t state = 0;
+  };
+
+  bool calls(Source source) const { return streams_.calls(source); }
   bool shared_qk() const { return mechanism_->abilities().shared_qk; }
+  std::size_t d_head() const { return config_.d_model / config_.heads; }
   const Stream& value() const { return streams_.given[shared_qk() ? 1 : 2]; }
   std::size_t value_heads() const { return value().heads == config_.kv_heads ? 0 : value().heads; }
   std::size_t columns(Source source) const { return streams_.columns(source); }
   std::size_t adapted_columns(Source source) const;
-  AttentionCost mechanism_cost(const Pass& pass) const;
+  std::span<float> floats(const Matrix& part) const { return {part.data, part.size()}; }
+  AttentionCost mechanism_cost(const Pass& pass) const { return mechanism_->cost(shape(pass)); }
   AttentionShape shape(const Pass& pass) const;
   AttentionShape cached_shape(std::size_t batch, std::size_t capacity) const;
-  bool decodes(const Pass& pass) const { return pass.cache != nullptr && !config_.cross; }
+  CacheLayout cache_layout(std::size_t batch, std::size_t capacity) const;
   // Whether the mechanism has parameters that it is to train.
   bool mechanism_learns(const AttentionCost& cost) const {
     return cost.signals > 0 && config_.lora_rank == 0;
   }
-  BranchSignals take_projections(const Pass& pass, Arena& arena) const;
-  template <class Kept>
-  void take_adapted(const Pass& pass, Arena& arena, Kept& kept) const {
-    kept.adapted_in = arena.matrix(pass.rows(), adapted_columns(Source::kInput));
-    kept.adapted_memory = arena.matrix(pass.memory_rows(), adapted_columns(Source::kMemory));
-    kept.adapted_out = arena.matrix(pass.rows(), config_.lora_rank);
-  }
-  Tensors split(const Pass& pass, Matrix projected, Matrix memory_projected) const;
-  AttentionInputs inputs(const Pass& pass, const Tensors& t, ConstMatrix x) const;
+  void take_projections(const Pass& pass, Arena& arena, Kept& kept) const;
+  void take_adapted(const Pass& pass, Arena& arena, Kept& kept) const;
+  Tensors split(const Pass& pass, const Kept& kept) const;
+  AttentionInputs inputs(const Pass& pass, const Tensors& t, ConstMatrix x,
+                         const Beside& beside) const;
   Heads combined(const Pass& pass, Matrix c) const {
     return Heads::from_columns(c, pass.batch, streams_.output_heads);
   }
   void rotate(const Tensors& t, std::size_t first, bool inverse) const;
+  void add_adapters(Parameters& parameters, const std::string& name);
   // What an adapter does is done to the part of `all` that belongs to its stream.
   template <class Do>
   void for_each_adapter(Source source, Matrix all, Matrix low, Do act) const;
-  void add_adapters(Parameters& parameters, const std::string& name);
   // The given streams of a source with their adapters; `low` is what these have between A and B.
   void project(Source source, ConstMatrix x, Matrix y, Matrix low) const;
   void project_backward(Source source, Matrix dy, Matrix low, Matrix dx, bool add) const;
   void project_accumulate(Source source, ConstMatrix x, Matrix dy, Matrix low,
                           Matrix low_signal) const;
-  void attend_backward(const Pass& pass, const BranchSaved& saved, Matrix dcombined,
-                       const Tensors& grad, Matrix dx, std::span<float> signals,
-                       Arena& arena) const;
-  void attend(const Pass& pass, ConstMatrix x, const BranchSaved& kept, Arena& arena) const;
-  Tensors extend(KeyValueCache& cache, Tensors fresh) const;
+  void project_memory(const BranchForward& call, Kept& kept) const;
+  void attend(const BranchForward& call, const Kept& kept) const;
+  void decode(const BranchForward& call, const Kept& kept, Tensors t) const;
+  void attend_backward(const Pass& pass, const Kept& saved, Matrix dcombined, const Kept& grad,
+                       Matrix dx, const Beside& beside, Arena& arena) const;
 
   MultiHeadAttentionConfig config_;
   Streams streams_;

@@ -4,53 +4,49 @@
 
 namespace longspan {
 
-BranchSaved MultiHeadAttention::save_outputs(const Pass& pass, Arena& arena) const {
-  const BranchSignals p = take_projections(pass, arena);
-  BranchSaved saved;
-  saved.projected = p.projected;
-  saved.memory_projected = p.memory_projected;
+Kept MultiHeadAttention::save_outputs(const Pass& pass, Arena& arena) const {
+  Kept saved;
+  take_projections(pass, arena, saved);
   take_adapted(pass, arena, saved);
   if (mechanism_learns(mechanism_cost(pass))) {
-    saved.combined = arena.matrix(pass.rows(), streams_.outputs());
+    saved[kCombined] = arena.matrix(pass.rows(), streams_.outputs());
   }
   return saved;
 }
 
-BranchSaved MultiHeadAttention::save_modulated(const Pass& pass, Arena& arena) const {
-  BranchSaved saved = save_outputs(pass, arena);
+Kept MultiHeadAttention::save_modulated(const Pass& pass, Arena& arena) const {
+  Kept saved = save_outputs(pass, arena);
   const AttentionCost mechanism = mechanism_cost(pass);
   if (mechanism_learns(mechanism)) {
-    saved.mechanism = arena.take(mechanism.saved);
+    saved[kMechanism] = arena.matrix(1, mechanism.saved);
   } else {
-    saved.combined = arena.matrix(pass.rows(), streams_.outputs());
+    saved[kCombined] = arena.matrix(pass.rows(), streams_.outputs());
   }
   return saved;
 }
 
-BranchSignals MultiHeadAttention::contrast(const Pass& pass, const BranchSaved& standard,
-                                           const BranchSaved& modulated, float scale,
-                                           Arena& arena) const {
-  const auto contrasted = [&](Matrix a, ConstMatrix a_err) {
-    if (a.data != nullptr && a.size() > 0) difference(scale, a, a_err, a);
-    return a;
-  };
-  BranchSignals signals;
-  signals.projected = contrasted(standard.projected, modulated.projected);
-  signals.memory_projected = contrasted(standard.memory_projected, modulated.memory_projected);
-  signals.adapted_in = contrasted(standard.adapted_in, modulated.adapted_in);
-  signals.adapted_memory = contrasted(standard.adapted_memory, modulated.adapted_memory);
-  signals.adapted_out = contrasted(standard.adapted_out, modulated.adapted_out);
-  rotate(split(pass, signals.projected, signals.memory_projected), 0, true);
+Kept MultiHeadAttention::contrast(const Pass& pass, const Kept& standard, const Kept& modulated,
+                                  float scale, const Beside& beside, Arena& arena) const {
+  Kept signals;
+  for (const Part part : {kProjected, kMemoryProjected, kAdaptedIn, kAdaptedMemory, kAdaptedOut}) {
+    signals[part] = standard[part];
+    if (standard[part].size() > 0) {
+      difference(scale, standard[part], modulated[part], signals[part]);
+    }
+  }
+  rotate(split(pass, signals), 0, true);
   const AttentionCost mechanism = mechanism_cost(pass);
   if (!mechanism_learns(mechanism)) return signals;
 
-  const Matrix dcombined = contrasted(standard.combined, modulated.combined);
-  signals.mechanism = arena.take(mechanism.signals);
+  const Matrix dcombined = standard[kCombined];
+  difference(scale, dcombined, modulated[kCombined], dcombined);
+  signals[kMechanism] = arena.matrix(1, mechanism.signals);
   const Arena::Frame frame(arena);
-  const BranchSignals spare = take_projections(pass, arena);
-  const Tensors to = split(pass, spare.projected, spare.memory_projected);
+  Kept spare;
+  take_projections(pass, arena, spare);
+  spare[kMechanism] = signals[kMechanism];
   const Matrix dx = calls(Source::kInput) ? arena.matrix(pass.rows(), config_.d_model) : Matrix{};
-  attend_backward(pass, modulated, dcombined, to, dx, signals.mechanism, arena);
+  attend_backward(pass, modulated, dcombined, spare, dx, beside, arena);
   return signals;
 }
 

@@ -11,8 +11,6 @@ namespace longspan {
 namespace {
 constexpr std::array<std::string_view, 3> kWiringNames = {"post", "pre", "reversible"};
 constexpr std::string_view kNormMeter = "add & norm";
-
-Phase phase_of(const Pass& pass) { return pass.recomputing ? Phase::kBackward : Phase::kForward; }
 }  // namespace
 
 std::string_view name_of(Wiring wiring) { return kWiringNames[static_cast<std::size_t>(wiring)]; }
@@ -41,31 +39,29 @@ ResidualSaved Residual::save(const Pass& pass, Arena& arena) const {
   return saved;
 }
 
-void Residual::branch_forward(const Pass& pass, ConstMatrix x, Matrix s, const BranchSaved* saved,
-                              Arena& arena) const {
-  const Phase phase = phase_of(pass);
+void Residual::branch_forward(const BranchForward& call) const {
   {
-    const Place::Scope scope(branch_->meter_name(), phase);
-    branch_->forward(pass, x, s, saved, arena);
+    const Place::Scope scope(branch_->meter_name(), Phase::kForward);
+    branch_->forward(call);
   }
-  if (drops(pass)) apply_dropout(pass, s, s, phase);
+  if (drops(call.pass)) apply_dropout(call.pass, call.y, call.y, Phase::kForward);
 }
 
 void Residual::branch_backward(const Pass& pass, const ResidualSaved& saved, ConstMatrix dy,
-                               Matrix dx, Arena& arena) const {
+                               Matrix dx, const Beside& beside, Arena& arena) const {
   const Arena::Frame frame(arena);
   if (drops(pass)) {
     const Matrix dropped = arena.matrix(pass.rows(), d_model_);
     apply_dropout(pass, dy, dropped, Phase::kBackward);
     dy = dropped;
   }
-  BranchSignals signals;
+  Kept signals;
   {
     const Place::Scope scope(branch_->meter_name(), Phase::kBackward);
-    signals = branch_->backward(pass, saved.branch, dy, dx, arena);
+    signals = branch_->backward({pass, saved.branch, dy, dx, beside, arena});
   }
   const Place::Scope scope(branch_->meter_name(), Phase::kUpdate);
-  branch_->accumulate(pass, saved.branch_input, saved.branch, dy, signals);
+  branch_->accumulate({pass, saved.branch_input, saved.branch, dy, signals, beside});
 }
 
 void Residual::apply_dropout(const Pass& pass, ConstMatrix x, Matrix y, Phase phase) const {
@@ -73,8 +69,8 @@ void Residual::apply_dropout(const Pass& pass, ConstMatrix x, Matrix y, Phase ph
   dropout({dropout_, derive(pass.key, "residual")}, x, y);
 }
 
-void Residual::norm_forward(ConstMatrix x, Matrix y, const Norm::Saved& saved, Phase phase) const {
-  const Place::Scope scope(kNormMeter, phase);
+void Residual::norm_forward(ConstMatrix x, Matrix y, const Norm::Saved& saved) const {
+  const Place::Scope scope(kNormMeter, Phase::kForward);
   norm_->forward(x, y, saved);
 }
 
@@ -88,71 +84,71 @@ void Residual::norm_backward(const Norm::Saved& saved, ConstMatrix dy, Matrix dx
 }
 
 void Residual::forward(const Pass& pass, ConstMatrix x, Matrix y, ResidualSaved* saved,
-                       Arena& arena) const {
-  const Place::Scope place(branch_->meter_name(), phase_of(pass));
+                       const Beside& beside, Arena& arena) const {
+  const Place::Scope place(branch_->meter_name(), Phase::kForward);
   if (saved != nullptr) *saved = save(pass, arena);
-  const BranchSaved* branch_saved = saved == nullptr ? nullptr : &saved->branch;
+  const Kept* branch_saved = saved == nullptr ? nullptr : &saved->branch;
   const Norm::Saved norm_saved = saved == nullptr ? Norm::Saved{} : saved->norm;
   const Arena::Frame frame(arena);
   if (wiring_ == Wiring::kPostNorm) {
     if (saved != nullptr) saved->branch_input = x;
-    branch_forward(pass, x, y, branch_saved, arena);
-    const Place::Scope scope(kNormMeter, phase_of(pass));
+    branch_forward({pass, x, y, branch_saved, beside, arena});
+    const Place::Scope scope(kNormMeter, Phase::kForward);
     add(x, y, y);
     norm_->forward(y, y, norm_saved);
     return;
   }
   const Matrix normalized =
       saved == nullptr ? arena.matrix(pass.rows(), d_model_) : saved->normalized;
-  norm_forward(x, normalized, norm_saved, phase_of(pass));
-  branch_forward(pass, normalized, y, branch_saved, arena);
-  const Place::Scope scope(kNormMeter, phase_of(pass));
+  norm_forward(x, normalized, norm_saved);
+  branch_forward({pass, normalized, y, branch_saved, beside, arena});
+  const Place::Scope scope(kNormMeter, Phase::kForward);
   add(x, y, y);
 }
 
 void Residual::backward(const Pass& pass, const ResidualSaved& saved, Matrix g,
-                        Arena& arena) const {
+                        const Beside& beside, Arena& arena) const {
   const Place::Scope place(branch_->meter_name(), Phase::kBackward);
   const Arena::Frame frame(arena);
   const Matrix t = arena.matrix(pass.rows(), d_model_);
   if (wiring_ == Wiring::kPostNorm) {
     norm_backward(saved.norm, g, g, /*add=*/false);
-    branch_backward(pass, saved, g, t, arena);
+    branch_backward(pass, saved, g, t, beside, arena);
     const Place::Scope scope(kNormMeter, Phase::kBackward);
     add(t, g, g);
   } else {
-    branch_backward(pass, saved, g, t, arena);
+    branch_backward(pass, saved, g, t, beside, arena);
     norm_backward(saved.norm, t, g, /*add=*/true);
   }
 }
 
-void Residual::add_to(const Pass& pass, ConstMatrix source, Matrix target, Arena& arena) const {
+void Residual::add_to(const Pass& pass, ConstMatrix source, Matrix target, const Beside& beside,
+                      Arena& arena) const {
   const Place::Scope place(branch_->meter_name(), Phase::kForward);
   const Arena::Frame frame(arena);
   const Matrix normalized = arena.matrix(pass.rows(), d_model_);
   const Matrix s = arena.matrix(pass.rows(), d_model_);
-  norm_forward(source, normalized, {}, Phase::kForward);
-  branch_forward(pass, normalized, s, nullptr, arena);
+  norm_forward(source, normalized, {});
+  branch_forward({pass, normalized, s, nullptr, beside, arena});
   const Place::Scope scope(kNormMeter, Phase::kForward);
   add(s, target, target);
 }
 
-void Residual::undo(const Pass& pass, ConstMatrix source, Matrix target,
-                    ConstMatrix target_gradient, Matrix source_gradient, Arena& arena) const {
+void Residual::undo(const Pass& pass, const Streams& streams, const Beside& beside,
+                    Arena& arena) const {
   const Place::Scope place(branch_->meter_name(), Phase::kBackward);
   const Arena::Frame frame(arena);
-  Pass again = pass;
-  again.recomputing = true;
   const ResidualSaved saved = save(pass, arena);
   const Matrix s = arena.matrix(pass.rows(), d_model_);
-  norm_forward(source, saved.normalized, saved.norm, Phase::kBackward);
-  branch_forward(again, saved.normalized, s, &saved.branch, arena);
   {
-    const Place::Scope scope(kNormMeter, Phase::kBackward);
-    subtract(target, s, target);
+    const Place::Again again;
+    norm_forward(streams.source, saved.normalized, saved.norm);
+    branch_forward({pass, saved.normalized, s, &saved.branch, beside, arena});
+    const Place::Scope scope(kNormMeter, Phase::kForward);
+    subtract(streams.target, s, streams.target);
   }
-  branch_backward(pass, saved, target_gradient, s, arena);
-  norm_backward(saved.norm, s, source_gradient, /*add=*/true);
+  branch_backward(pass, saved, streams.target_gradient, s, beside, arena);
+  norm_backward(saved.norm, s, streams.source_gradient, /*add=*/true);
 }
 
 }  // namespace longspan

@@ -23,15 +23,23 @@ Wiring wiring_from(std::string_view name);
 struct ResidualSaved {
   Matrix normalized;         // norm(x); empty for post-norm
   ConstMatrix branch_input;  // what the branch saw: x (post-norm) or norm(x)
-  BranchSaved branch;
+  Kept branch;
   Norm::Saved norm;
 };
 
 // What a rule that compares two passes keeps of the standard one.
 struct ResidualOutputs {
   Matrix norm;  // norm(x), or y for post-norm; empty where the norm is not trained
-  BranchSaved branch;
+  Kept branch;
   Matrix branch_output;  // dropout(f), or the sum it is added into; empty where f is not trained
+};
+
+// How it compares them.
+struct Contrast {
+  float scale = 1.0F;
+  // A branch's last matrix learns from what the residual addition gives, not from what the branch
+  // gives alone.
+  bool sums = false;
 };
 
 class Residual {
@@ -44,43 +52,53 @@ class Residual {
 
   // y = the sublayer of x; y must not be x. With `saved` null nothing is kept. The kept matrices
   // are taken from the arena before y is written, so the caller takes y first.
-  void forward(const Pass& pass, ConstMatrix x, Matrix y, ResidualSaved* saved, Arena& arena) const;
+  void forward(const Pass& pass, ConstMatrix x, Matrix y, ResidualSaved* saved,
+               const Beside& beside, Arena& arena) const;
   // g is dy on entry and dx on return. Adds to the gradients of the parameters.
-  void backward(const Pass& pass, const ResidualSaved& saved, Matrix g, Arena& arena) const;
+  void backward(const Pass& pass, const ResidualSaved& saved, Matrix g, const Beside& beside,
+                Arena& arena) const;
 
   // Reversible: target += f(norm(source)).
-  void add_to(const Pass& pass, ConstMatrix source, Matrix target, Arena& arena) const;
+  void add_to(const Pass& pass, ConstMatrix source, Matrix target, const Beside& beside,
+              Arena& arena) const;
+  // Two streams and their gradients, as a sublayer sees them.
+  struct Streams {
+    ConstMatrix source;
+    Matrix target;
+    ConstMatrix target_gradient;
+    Matrix source_gradient;
+  };
   // Reversible, backwards: computes f(norm(source)) again, takes it off target, and sends
   // target_gradient through f into source_gradient (+=) and the parameters.
-  void undo(const Pass& pass, ConstMatrix source, Matrix target, ConstMatrix target_gradient,
-            Matrix source_gradient, Arena& arena) const;
+  void undo(const Pass& pass, const Streams& streams, const Beside& beside, Arena& arena) const;
 
   // Two passes compared. y = the sublayer of x, or for reversible wiring y += f(norm(x)).
   // The memory for the standard pass that writes y:
   ResidualOutputs take_outputs(const Pass& pass, Matrix y, Arena& arena) const;
   void observe(const Pass& pass, ConstMatrix x, Matrix y, const ResidualOutputs& outputs,
-               Arena& arena) const;
+               const Contrast& contrast, const Beside& beside, Arena& arena) const;
   // The modulated pass; every parameter learns from scale·(a − a_err) and what its layer receives
   // here. Spoils the outputs, y of the standard pass excepted.
-  void learn(const Pass& pass, ConstMatrix x, Matrix y, const ResidualOutputs& outputs, float scale,
-             Arena& arena) const;
+  void learn(const Pass& pass, ConstMatrix x, Matrix y, const ResidualOutputs& outputs,
+             const Contrast& contrast, const Beside& beside, Arena& arena) const;
 
  private:
   bool drops(const Pass& pass) const { return pass.training && dropout_ > 0.0F; }
   ResidualSaved save(const Pass& pass, Arena& arena) const;
   // s = dropout(f(x)).
-  void branch_forward(const Pass& pass, ConstMatrix x, Matrix s, const BranchSaved* saved,
-                      Arena& arena) const;
+  void branch_forward(const BranchForward& call) const;
   // dx = backward of dropout∘f at dy; accumulates f's parameters.
   void branch_backward(const Pass& pass, const ResidualSaved& saved, ConstMatrix dy, Matrix dx,
-                       Arena& arena) const;
+                       const Beside& beside, Arena& arena) const;
   void apply_dropout(const Pass& pass, ConstMatrix x, Matrix y, Phase phase) const;
   bool post_norm() const { return wiring_ == Wiring::kPostNorm; }
-  // The sublayer's arithmetic: `normalized` holds norm(x) unless post-norm, s what the branch
-  // gives.
-  void combine(const Pass& pass, ConstMatrix x, Matrix y, const Norm::Saved& norm_saved,
-               Matrix normalized, Matrix s, const BranchSaved* branch_saved, Arena& arena) const;
-  void norm_forward(ConstMatrix x, Matrix y, const Norm::Saved& saved, Phase phase) const;
+  // The sublayer's arithmetic: `normalized` receives norm(x) unless post-norm, call.y what the
+  // branch gives; call.x is x.
+  void combine(const BranchForward& call, Matrix y, const Norm::Saved& norm_saved,
+               Matrix normalized, const Contrast& contrast) const;
+  // What a rule that compares two passes asks of the branch; throws Error where it cannot.
+  const Contrastive& compared() const;
+  void norm_forward(ConstMatrix x, Matrix y, const Norm::Saved& saved) const;
   void norm_backward(const Norm::Saved& saved, ConstMatrix dy, Matrix dx, bool add) const;
 
   std::unique_ptr<Branch> branch_;

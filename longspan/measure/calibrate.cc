@@ -104,6 +104,7 @@ void calibrate_kernels(Calibration& c, const Caches& caches) {
     std::vector<TimedCall> calls;
     add_products(pool, calls);
     add_row_calls(pool, calls);
+    add_transforms(pool, calls);
     add_optimizer_calls(steps, calls);
     for (const auto& [rate, points] : measure_calls(calls)) {
       Rates& rates = c.rates[rate];

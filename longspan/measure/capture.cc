@@ -35,13 +35,13 @@ CapturedAttention capture_attention(Model& model, std::span<const std::int32_t> 
                     .heads = heads,
                     .d_head = c.d_model / c.heads,
                     .causal = c.family == "decoder"};
-  model.observe(layer, [&](const AttentionInputs& in) {
+  model.mixer(layer).set_observer([&](const AttentionInputs& in) {
     captured.tensors.q = columns(in.q, c.heads, heads);
     captured.tensors.k = columns(in.k, c.heads, heads);
     captured.tensors.v = columns(in.v, c.heads, heads);
   });
   model.logits({.batch = 1, .length = tokens.size(), .tokens = tokens});
-  model.observe(layer, {});
+  model.mixer(layer).set_observer({});
   // Mechanisms that read the layer's input are given something of its size.
   captured.tensors.x = captured.tensors.q;
   return captured;

@@ -1,8 +1,10 @@
 #include "longspan/measure/kernel_calls.h"
 
 #include <array>
+#include <memory>
 
 #include "longspan/base/random.h"
+#include "longspan/kernels/fourier/fourier.h"
 #include "longspan/kernels/gemm/gemm.h"
 #include "longspan/kernels/rows/activation.h"
 #include "longspan/kernels/rows/norm.h"
@@ -38,6 +40,11 @@ constexpr std::array kWarmRows = {RowShape{64, 64}, RowShape{256, 64}, RowShape{
                                   RowShape{512, 256}, RowShape{1024, 256}};
 constexpr std::array kColdRows = {RowShape{256, 64}, RowShape{512, 256}, RowShape{1024, 512},
                                   RowShape{2048, 1024}};
+
+// Sequences of lengths with small factors and with large ones.
+constexpr std::array kSequences = {RowShape{64, 64},    RowShape{128, 256}, RowShape{197, 192},
+                                   RowShape{512, 128},  RowShape{384, 768}, RowShape{536, 256},
+                                   RowShape{1024, 256}, RowShape{2048, 512}};
 
 // Collects calls on rows×cols; `body` takes its operands from the pool.
 class RowCalls {
@@ -244,6 +251,24 @@ void add_row_calls(OperandPool& pool, std::vector<TimedCall>& calls) {
     row.loss();
     row.tables();
     row.sums();
+  }
+}
+
+void add_transforms(OperandPool& pool, std::vector<TimedCall>& calls) {
+  for (const RowShape& s : kSequences) {
+    Arena booking = Arena::dry();
+    {
+      const Dry dry;
+      const Matrix x(Dry::memory<float>(s.rows * s.cols).data(), s.rows, s.cols);
+      fourier_mix(1, x, x, booking);
+    }
+    calls.push_back({"fourier",
+                     transform_quantities(s.rows * s.cols, fourier_work(1, s.rows, s.cols)),
+                     [&pool, s, arena = std::make_shared<Arena>(booking.peak())] {
+                       pool.begin();
+                       const Matrix x = pool.matrix(s.rows, s.cols);
+                       fourier_mix(1, x, pool.matrix(s.rows, s.cols), *arena);
+                     }});
   }
 }
 

@@ -38,6 +38,7 @@ struct TimedCall {
 // The pool must outlive the calls.
 void add_products(OperandPool& pool, std::vector<TimedCall>& calls);
 void add_row_calls(OperandPool& pool, std::vector<TimedCall>& calls);
+void add_transforms(OperandPool& pool, std::vector<TimedCall>& calls);
 void add_optimizer_calls(OperandPool& pool, std::vector<TimedCall>& calls);
 
 }  // namespace longspan

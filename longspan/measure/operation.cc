@@ -48,6 +48,10 @@ void add_operations(const RecordedCall& recorded, std::vector<Operation>& operat
       }
       break;
     }
+    case Op::kFourier:
+      add(rate_of(name_of(call.op), call.variant),
+          transform_quantities(call.rows * call.cols, call.work));
+      break;
     default:
       add(rate_of(name_of(call.op), call.variant), row_quantities(call.rows, call.cols));
   }

@@ -8,6 +8,7 @@
 
 #include "longspan/attention/registry.h"
 #include "longspan/base/parallel.h"
+#include "longspan/kernels/fourier/fourier.h"
 #include "longspan/measure/quantities.h"
 #include "longspan/testing/reference_cases.h"
 
@@ -63,6 +64,22 @@ TEST(WalkedModel, EveryMechanism) {
     SCOPED_TRACE(m.name);
     expect_all_maccs(Model(c), {.batch = 2, .length = 128});
   }
+}
+
+// Its time follows the factors of the lengths, not the elements alone.
+TEST(Quantities, TransformsByTheirFlops) {
+  Recorder recorder;
+  {
+    const Recorder::Use use(recorder);
+    const Dry dry;
+    Arena arena = Arena::dry();
+    const Matrix x(Dry::memory<float>(2 * 12 * 10).data(), 2 * 12, 10);
+    fourier_mix(2, x, x, arena);
+  }
+  const std::vector<Operation> operations = operations_of(recorder);
+  ASSERT_EQ(operations.size(), 1U);
+  EXPECT_EQ(operations[0].rate, "fourier");
+  EXPECT_EQ(operations[0].x, transform_quantities(240, fourier_work(2, 12, 10)));
 }
 
 TEST(Quantities, TheBusiestThreadCounts) {

@@ -50,6 +50,11 @@ std::vector<double> row_quantities(std::size_t rows, std::size_t cols, double ca
   return {share * static_cast<double>(elements), share * static_cast<double>(rows), calls};
 }
 
+std::vector<double> transform_quantities(std::size_t elements, const Work& work) {
+  const double share = 1.0 / static_cast<double>(thread_count());
+  return {share * static_cast<double>(work.flops()), share * static_cast<double>(elements), 1.0};
+}
+
 std::vector<double> attention_quantities(double queries, const Work& work) {
   // Heads are shared out, and most mechanisms cut them further.
   const double share = 1.0 / static_cast<double>(thread_count());

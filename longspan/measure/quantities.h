@@ -2,6 +2,7 @@
 //
 //   product     MACCs; what is read of A and B and written of C; tiles; calls
 //   rows        elements; rows; calls           norms, activations, additions, look-ups, steps
+//   transform   FLOPs; elements; calls          of Fourier
 //   attention   MACCs; FLOPs of softmax, of hashing, of sorting, of features, of additions, others;
 //               bytes gathered; queries; calls
 //
@@ -20,6 +21,7 @@ namespace longspan {
 std::vector<double> product_quantities(std::size_t m, std::size_t n, std::size_t k);
 // `calls` is 0 for work that is done inside another call.
 std::vector<double> row_quantities(std::size_t rows, std::size_t cols, double calls = 1.0);
+std::vector<double> transform_quantities(std::size_t elements, const Work& work);
 std::vector<double> attention_quantities(double queries, const Work& work);
 
 }  // namespace longspan

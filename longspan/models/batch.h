@@ -21,6 +21,9 @@ struct Batch {
   // Of the encoder's tokens, 1 for those that see and are seen by all; empty: the mechanism's
   // choice.
   std::span<const std::uint8_t> globals;
+  // Of a dry step: rows that each expert of each branch with experts computes, one behind the
+  // other; empty: as evenly as can be.
+  std::span<const std::int32_t> loads;
   // What the layers of the (only or decoder's) stack remember of earlier segments; empty: nothing.
   std::span<History> histories;
   // Encoder–decoder: the encoder's side; `tokens` is then the decoder's.

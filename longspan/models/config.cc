@@ -28,6 +28,11 @@ void check_positive(std::string_view what, float value) {
 
 }  // namespace
 
+std::string turn_of(const std::string& specification, std::size_t layer) {
+  const std::vector<std::string> turns = split_list(specification, '|');
+  return turns[layer % turns.size()];
+}
+
 void check(const ModelConfig& c) {
   check_choice("family", c.family, {"encoder", "decoder", "encoder-decoder", "mlp"});
   check_choice("head", c.head, {"lm", "classifier", "tagger"});

@@ -17,15 +17,18 @@ struct ModelConfig {
   std::size_t d_ff = 0;      // 0: 4·d_model
   std::size_t vocab = 256;
   std::size_t max_length = 64;
-  std::size_t classes = 0;          // of a classifier or tagger
-  std::size_t inputs = 0;           // of a perceptron: features of an example
-  std::string attention = "flash";  // a mechanism, or several "a|b" that the layers take in turn
-  std::string decoder_attention;    // of an encoder-decoder's decoder; empty: as attention
-  std::string cross_attention;      // likewise
-  std::string wiring = "pre";       // post, pre, reversible
-  bool final_norm = true;           // of pre and reversible wiring, behind the last layer
-  std::string streams = "mean";     // how reversible streams end: mean, concat (twice the width)
-  std::string norm = "layer";       // layer, rms
+  std::size_t classes = 0;  // of a classifier or tagger
+  std::size_t inputs = 0;   // of a perceptron: features of an example
+  // A mechanism or another mixer of tokens, or several "a|b" that the layers take in turn.
+  std::string attention = "flash";
+  std::string decoder_attention;  // of an encoder-decoder's decoder; empty: as attention
+  std::string cross_attention;    // likewise
+  // What follows it in a layer: dense, or experts:key=value,…; several likewise.
+  std::string feed_forward = "dense";
+  std::string wiring = "pre";    // post, pre, reversible
+  bool final_norm = true;        // of pre and reversible wiring, behind the last layer
+  std::string streams = "mean";  // how reversible streams end: mean, concat (twice the width)
+  std::string norm = "layer";    // layer, rms
   float norm_epsilon = 1e-5F;
   std::string activation = "gelu-tanh";  // relu, gelu, gelu-tanh, silu
   bool gated = false;                    // SwiGLU with activation = silu
@@ -78,6 +81,7 @@ struct ModelConfig {
     see("attention", attention);
     see("decoder_attention", decoder_attention);
     see("cross_attention", cross_attention);
+    see("feed_forward", feed_forward);
     see("wiring", wiring);
     see("final_norm", final_norm);
     see("streams", streams);
@@ -113,6 +117,9 @@ struct ModelConfig {
     see("init_deviation", init_deviation);
   }
 };
+
+// What a layer takes of "a|b", whose parts the layers take in turn.
+std::string turn_of(const std::string& specification, std::size_t layer);
 
 // Throws Error, in one sentence, for a model that cannot be built.
 void check(const ModelConfig& config);

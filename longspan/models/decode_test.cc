@@ -67,7 +67,7 @@ TEST_P(Decode, EqualsTheWholeSequence) {
   for (const float w : want) largest = std::max(largest, std::abs(w));
 
   Arena memory(model.cache_bytes(kBatch, kLength));
-  std::vector<KeyValueCache> caches = model.make_caches(kBatch, kLength, memory);
+  std::vector<DecodeCache> caches = model.make_caches(kBatch, kLength, memory);
   std::size_t done = 0;
   while (done < kLength) {
     const std::size_t count = done == 0 ? c.prefill : 1;
@@ -86,13 +86,63 @@ TEST_P(Decode, EqualsTheWholeSequence) {
             << "sequence " << b << ", token " << done - 1;
       }
     }
-    for (const KeyValueCache& cache : caches) ASSERT_EQ(cache.used, done);
+    for (const DecodeCache& cache : caches) ASSERT_EQ(cache.used, done);
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, Decode, ::testing::ValuesIn(cases()), [](const auto& instance) {
   return testing::test_name(instance.param.name);
 });
+
+// The encoder runs once; what it gave is in the caches of cross-attention from then on.
+TEST(DecodeTranslator, EqualsTheWholeSequence) {
+  for (const std::string cross : {"flash", "performer", "linear", "linformer"}) {
+    for (const std::string wiring : {"post", "pre", "reversible"}) {
+      SCOPED_TRACE(cross + " " + wiring);
+      ModelConfig c;
+      c.family = "encoder-decoder";
+      c.layers = 2;
+      c.decoder_layers = 2;
+      c.d_model = 16;
+      c.heads = 2;
+      c.vocab = 13;
+      c.max_length = 20;
+      c.wiring = wiring;
+      c.cross_attention = cross;
+      Model model(c);
+      model.allocate(1);
+      testing::randomize(model.parameters(), 5);
+      constexpr std::size_t kBatch = 3;
+      constexpr std::size_t kLength = 9;
+      constexpr std::size_t kSource = 12;
+      const BatchData data(c, {.batch = kBatch, .length = kLength, .source_length = kSource}, 3);
+      std::vector<std::int32_t> source_lengths = {12, 5, 8};
+      Batch batch = data.view();
+      batch.lengths = {};
+      batch.source_lengths = source_lengths;
+      const ConstMatrix whole = model.logits(batch);
+      const std::vector<float> want(whole.data, whole.data + whole.size());
+      ASSERT_TRUE(model.decodes());
+      Arena memory(model.cache_bytes(kBatch, kLength, kSource));
+      std::vector<DecodeCache> caches = model.make_caches(kBatch, kLength, memory, kSource);
+      for (std::size_t i = 0; i < kLength; ++i) {
+        std::vector<std::int32_t> tokens;
+        for (std::size_t b = 0; b < kBatch; ++b) tokens.push_back(data.tokens[b * kLength + i]);
+        Batch one = batch;
+        one.length = 1;
+        one.tokens = tokens;
+        one.targets = {};
+        if (i > 0) one.source = {};  // not read again
+        const ConstMatrix got = model.decode(one, caches);
+        for (std::size_t b = 0; b < kBatch; ++b) {
+          for (std::size_t j = 0; j < c.vocab; ++j) {
+            ASSERT_NEAR(got.row(b)[j], want[(b * kLength + i) * c.vocab + j], 1e-5F) << i;
+          }
+        }
+      }
+    }
+  }
+}
 
 ModelConfig plain(const std::string& positions) {
   ModelConfig c;
@@ -104,7 +154,7 @@ ModelConfig plain(const std::string& positions) {
   return c;
 }
 
-std::string error_of(Model& model, const Batch& batch, std::span<KeyValueCache> caches) {
+std::string error_of(Model& model, const Batch& batch, std::span<DecodeCache> caches) {
   try {
     model.decode(batch, caches);
   } catch (const Error& e) {
@@ -121,8 +171,8 @@ TEST(DecodeErrors, SayWhatIsNeeded) {
     Model model(plain(positions));
     model.allocate(1);
     Arena memory(model.cache_bytes(1, 5));
-    std::vector<KeyValueCache> caches = model.make_caches(1, 5, memory);
-    EXPECT_EQ(error_of(model, three, {}), "[model] 0 caches; need one for each of 1 layers");
+    std::vector<DecodeCache> caches = model.make_caches(1, 5, memory);
+    EXPECT_EQ(error_of(model, three, {}), "[model] 0 caches; need one for each of 2 branches");
     EXPECT_EQ(error_of(model, three, caches), "");
     EXPECT_EQ(error_of(model, {.batch = 1, .length = 2, .tokens = {tokens.data(), 2}}, caches),
               "[model] 2 tokens behind 3; the model takes at most 4");
@@ -131,7 +181,7 @@ TEST(DecodeErrors, SayWhatIsNeeded) {
   Model model(plain("none"));
   model.allocate(1);
   Arena memory(model.cache_bytes(1, 3));
-  std::vector<KeyValueCache> caches = model.make_caches(1, 3, memory);
+  std::vector<DecodeCache> caches = model.make_caches(1, 3, memory);
   Batch padded = three;
   padded.lengths = lengths;
   EXPECT_EQ(error_of(model, padded, caches),

@@ -45,12 +45,14 @@ void ForwardLearning::draw_projection(RandomKey seed) {
 ForwardLearning::Views ForwardLearning::views(const Batch& batch, RandomKey key, bool encoder,
                                               Step& step) const {
   const Model& m = model_;
-  Pass pass = encoder ? m.encoder_pass(batch, key, true) : m.decoder_pass(batch, key, true);
-  pass.compares_sums = feedback_.branch_signal == BranchSignal::kSum;
   if (encoder) {
-    return {&*m.encoder_embedding_, &*m.encoder_, m.encoder_tokens(batch), pass, &step.encoder};
+    return {&*m.encoder_embedding_,  &*m.encoder_,
+            m.encoder_tokens(batch), m.encoder_pass(batch, key, true),
+            m.encoder_beside(batch), &step.encoder};
   }
-  return {&*m.decoder_embedding_, &*m.decoder_, m.decoder_tokens(batch), pass, &step.decoder};
+  return {&*m.decoder_embedding_,  &*m.decoder_,
+          m.decoder_tokens(batch), m.decoder_pass(batch, key, true),
+          m.decoder_beside(batch), &step.decoder};
 }
 
 StepMemory ForwardLearning::walk(const Batch& shape, Step& step) const {
@@ -98,7 +100,7 @@ void ForwardLearning::standard_pass(const Batch& batch, RandomKey key, Matrix sc
       to.before_norm = arena.matrix(v.pass.rows(), model_.config_.d_model);
     }
     v.embedding->observe(v.pass, v.tokens, to, nullptr, nullptr, arena);
-    y = v.stack->observe(v.pass, to.x, v.kept->stack, arena);
+    y = v.stack->observe({v.pass, v.beside, to.x}, contrast(1.0F), v.kept->stack, arena);
   }
   if (model_.mlp_) {
     const Place::Part part("encoder");
@@ -121,7 +123,7 @@ void ForwardLearning::first_pass(const Batch& batch, RandomKey key, Matrix score
     Views v = views(batch, key, encoder, step);
     v.pass.memory = y;
     const Matrix x = v.embedding->embed(v.pass, v.tokens, nullptr, arena);
-    y = v.stack->infer(v.pass, x, {}, arena);
+    y = v.stack->infer(v.pass, x, v.beside, arena);
   }
   if (model_.mlp_) {
     const Place::Part part("encoder");
@@ -250,7 +252,6 @@ void ForwardLearning::learn_side(const Batch& batch, bool encoder, RandomKey key
   const std::size_t d = model_.config_.d_model;
   const bool both = model_.has_encoder() && model_.has_decoder();
   Pass modulated = v.pass;
-  modulated.modulated = true;
   v.pass.memory = step.memory;
   modulated.memory = step.memory_err;
   const Matrix x_err = arena.matrix(v.pass.rows(), d);
@@ -272,13 +273,17 @@ void ForwardLearning::learn_side(const Batch& batch, bool encoder, RandomKey key
     v.embedding->observe(modulated, v.tokens, to, &error, &saved, arena);
     v.embedding->learn(modulated, v.tokens, error, standard, to, saved, scale, arena);
   }
+  // The input carries an error: nothing of this pass is remembered.
+  Stack::Compared err{modulated, v.beside, x_err};
+  err.beside.records = false;
   if (keeps()) {
-    step.modulated = v.stack->learn(modulated, x_err, v.kept->stack, scale, arena);
+    v.stack->learn(err, v.kept->stack, contrast(scale), arena);
   } else {
-    Stack::Beside beside{v.pass, standard.x};
-    step.modulated = v.stack->learn_beside(modulated, x_err, beside, scale, arena);
+    Stack::Compared beside{v.pass, v.beside, standard.x};
+    v.stack->learn_beside(err, beside, contrast(scale), arena);
     step.standard = beside.x;
   }
+  step.modulated = err.x;
   if (!keeps()) step.memory = step.standard;
   step.memory_err = step.modulated;
 }
@@ -288,8 +293,7 @@ void ForwardLearning::learn_mlp(const Batch& batch, RandomKey key, ConstMatrix e
   Arena& arena = *step.arena;
   const Place::Part part("encoder");
   const Place::Scope place(Mlp::kMeter, Phase::kForward);
-  Pass pass = model_.decoder_pass(batch, key, true);
-  pass.modulated = true;
+  const Pass pass = model_.decoder_pass(batch, key, true);
   const ConstMatrix x = model_.features(batch);
   const Matrix x_err = arena.matrix(x.rows, x.cols);
   copy(x, x_err);

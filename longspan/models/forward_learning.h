@@ -78,6 +78,7 @@ class ForwardLearning {
     const Stack* stack;
     TokenInput tokens;
     Pass pass;
+    StackBeside beside;
     Side* kept;
   };
   bool through_matrix() const;
@@ -99,6 +100,9 @@ class ForwardLearning {
   void learn_head(const Batch& batch, Matrix e, float scale, Step& step) const;
   // Drops what the others would have learnt.
   void keep_stream_learners() const;
+  Contrast contrast(float scale) const {
+    return {scale, feedback_.branch_signal == BranchSignal::kSum};
+  }
   bool keeps() const { return recall_ == Recall::kKeep; }
   bool differs() const { return feedback_.last_layer == LastLayer::kDifference; }
 

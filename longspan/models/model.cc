@@ -15,39 +15,53 @@ NormKind norm_kind(const ModelConfig& c) {
   return c.norm == "rms" ? NormKind::kRms : NormKind::kLayer;
 }
 
-StackConfig stack_config(const ModelConfig& c, bool causal, bool cross, std::size_t layers,
+// The side of a model that a stack is.
+struct Side {
+  bool causal = false;
+  bool cross = false;
+  std::size_t layers = 0;
+  std::string attention;
+};
+
+StackConfig stack_config(const ModelConfig& c, const Side& side,
                          const std::shared_ptr<const RotaryTable>& rotary) {
+  StackConfig s;
+  std::size_t branches = 0;
+  for (std::size_t i = 0; i < side.layers; ++i) {
+    std::vector<std::string>& block = s.layers.emplace_back();
+    block.push_back(mixer_of(turn_of(side.attention, i)));
+    if (side.cross) {
+      const std::string& cross = c.cross_attention.empty() ? side.attention : c.cross_attention;
+      block.push_back("cross:" + turn_of(cross, i));
+    }
+    block.push_back(turn_of(c.feed_forward, i));
+    branches += block.size();
+  }
   // Residual branches start small, so that the sum of all of them has the variance of one
   // (Radford et al., 2019).
-  const float branches = static_cast<float>(layers * (cross ? 3 : 2));
-  const float output_deviation = c.init_deviation / std::sqrt(branches);
-  StackConfig s;
-  s.layers = layers;
-  s.cross = cross;
-  s.attention = {.d_model = c.d_model,
-                 .heads = c.heads,
-                 .kv_heads = c.kv_heads == 0 ? c.heads : c.kv_heads,
-                 .causal = causal,
-                 .bias = c.bias && c.attention_bias,
-                 .dropout = c.dropout,
-                 .deviation = c.init_deviation,
-                 .output_deviation = output_deviation,
-                 .attention = c.attention,
-                 .max_length = c.max_length,
-                 .lora_rank = c.lora_rank,
-                 .lora_alpha = c.lora_alpha,
-                 .rotary = rotary};
-  s.feed_forward = {.d_model = c.d_model,
-                    .d_ff = c.d_ff == 0 ? 4 * c.d_model : c.d_ff,
-                    .activation = activation_from(c.activation),
-                    .gated = c.gated,
-                    .bias = c.bias,
-                    .deviation = c.init_deviation,
-                    .output_deviation = output_deviation};
+  const float output_deviation = c.init_deviation / std::sqrt(static_cast<float>(branches));
+  s.block.attention = {.d_model = c.d_model,
+                       .heads = c.heads,
+                       .kv_heads = c.kv_heads == 0 ? c.heads : c.kv_heads,
+                       .causal = side.causal,
+                       .bias = c.bias && c.attention_bias,
+                       .dropout = c.dropout,
+                       .deviation = c.init_deviation,
+                       .output_deviation = output_deviation,
+                       .max_length = c.max_length,
+                       .lora_rank = c.lora_rank,
+                       .lora_alpha = c.lora_alpha,
+                       .rotary = rotary};
+  s.block.feed_forward = {.d_model = c.d_model,
+                          .d_ff = c.d_ff == 0 ? 4 * c.d_model : c.d_ff,
+                          .activation = activation_from(c.activation),
+                          .gated = c.gated,
+                          .bias = c.bias,
+                          .deviation = c.init_deviation,
+                          .output_deviation = output_deviation};
   s.wiring = wiring_from(c.wiring);
   s.final_norm = c.final_norm;
   s.concatenates = c.streams == "concat";
-  s.cross_attention = c.cross_attention;
   s.norm = norm_kind(c);
   s.epsilon = c.norm_epsilon;
   s.dropout = c.dropout;
@@ -115,7 +129,8 @@ Model::Model(const ModelConfig& config)
   const bool both = has_encoder() && has_decoder();
   if (has_encoder()) {
     encoder_embedding_.emplace(*parameters_, "embedding", embedding);
-    StackConfig stack = stack_config(config, false, false, config.layers, rotary_);
+    StackConfig stack =
+        stack_config(config, {.layers = config.layers, .attention = config.attention}, rotary_);
     stack.frozen = config.frozen_layers;
     encoder_.emplace(*parameters_, "encoder", stack);
   }
@@ -126,12 +141,15 @@ Model::Model(const ModelConfig& config)
     } else {
       decoder_embedding_.emplace(*parameters_, both ? "decoder_embedding" : "embedding", embedding);
     }
+    const bool own = both && !config.decoder_attention.empty();
     StackConfig stack =
-        stack_config(config, true, both, both ? config.decoder_layers : config.layers, rotary_);
+        stack_config(config,
+                     {.causal = true,
+                      .cross = both,
+                      .layers = both ? config.decoder_layers : config.layers,
+                      .attention = own ? config.decoder_attention : config.attention},
+                     rotary_);
     if (!both) stack.frozen = config.frozen_layers;
-    if (both && !config.decoder_attention.empty()) {
-      stack.attention.attention = config.decoder_attention;
-    }
     decoder_.emplace(*parameters_, "decoder", stack);
   }
   Parameter& table = has_decoder() ? decoder_embedding_->table() : encoder_embedding_->table();
@@ -170,6 +188,11 @@ void Model::begin_step(std::uint64_t step) {
   if (decoder_) decoder_->begin_step(step);
 }
 
+void Model::end_step() {
+  if (encoder_) encoder_->end_step();
+  if (decoder_) decoder_->end_step();
+}
+
 CrossEntropy Model::forward(const Batch& batch, RandomKey key, float scale) {
   check_batch(batch, /*needs_targets=*/true);
   prepare_training(batch);
@@ -182,12 +205,17 @@ CrossEntropy Model::run_forward(const Batch& batch, RandomKey key, float scale, 
   tape.key = key;
   tape.batch = batch.batch;
   tape.length = batch.length;
+  // Auxiliary losses are means over tokens; beside a sum over targets they count as often.
+  const auto counted = static_cast<float>(targets(batch).counted);
+  begin_routing(batch, scale * counted, step);
   Matrix x;
   if (has_encoder()) {
     const Place::Part part("encoder");
     const Pass pass = encoder_pass(batch, key, true);
     x = encoder_embedding_->embed(pass, encoder_tokens(batch), &tape.encoder_embedding, arena);
-    x = encoder_->forward(pass, x, tape.encoder, arena);
+    StackBeside beside = encoder_beside(batch);
+    beside.routings = step.encoder_routings;
+    x = encoder_->forward(pass, x, tape.encoder, beside, arena);
     tape.memory = x;
   }
   if (has_decoder()) {
@@ -195,7 +223,9 @@ CrossEntropy Model::run_forward(const Batch& batch, RandomKey key, float scale, 
     Pass pass = decoder_pass(batch, key, true);
     pass.memory = tape.memory;
     x = decoder_embedding_->embed(pass, decoder_tokens(batch), &tape.decoder_embedding, arena);
-    x = decoder_->forward(pass, x, tape.decoder, arena);
+    StackBeside beside = decoder_beside(batch);
+    beside.routings = step.decoder_routings;
+    x = decoder_->forward(pass, x, tape.decoder, beside, arena);
   }
   if (mlp_) {
     const Place::Part part("encoder");
@@ -205,7 +235,47 @@ CrossEntropy Model::run_forward(const Batch& batch, RandomKey key, float scale, 
   tape.head = head_->forward(output_pass(batch), x, /*saves=*/true, arena);
   tape.ready = true;
   const Place::Scope scope(Head::kMeter, Phase::kForward);
-  return cross_entropy_forward(tape.head.logits, targets(batch), scale);
+  CrossEntropy loss = cross_entropy_forward(tape.head.logits, targets(batch), scale);
+  loss.loss += static_cast<double>(counted) * auxiliary_loss(step);
+  return loss;
+}
+
+void Model::begin_routing(const Batch& batch, float weight, Step& step) const {
+  std::size_t known = 0;  // loads that the batch gives
+  const auto begin = [&](const std::optional<Stack>& stack, std::vector<Routing>& routings) {
+    if (!stack || !stack->chooses()) return;
+    routings.resize(stack->residuals().size());
+    for (std::size_t i = 0; i < routings.size(); ++i) {
+      routings[i].loss = 0.0;
+      routings[i].weight = weight;
+      const std::size_t experts = stack->residuals()[i].branch().experts();
+      if (!Dry::on() || experts == 0) continue;
+      routings[i].loads.clear();
+      if (batch.loads.empty()) continue;
+      require(known + experts <= batch.loads.size(), "[model] loads of {} experts; there are more",
+              batch.loads.size());
+      const auto own = batch.loads.subspan(known, experts);
+      routings[i].loads.assign(own.begin(), own.end());
+      known += experts;
+    }
+  };
+  begin(encoder_, step.encoder_routings);
+  begin(decoder_, step.decoder_routings);
+}
+
+double Model::auxiliary_loss(const Step& step) {
+  double sum = 0.0;
+  for (const Routing& r : step.encoder_routings) sum += r.loss;
+  for (const Routing& r : step.decoder_routings) sum += r.loss;
+  return sum;
+}
+
+std::vector<std::int32_t> Model::loads() const {
+  std::vector<std::int32_t> all;
+  for (const auto* routings : {&step_.encoder_routings, &step_.decoder_routings}) {
+    for (const Routing& r : *routings) all.insert(all.end(), r.loads.begin(), r.loads.end());
+  }
+  return all;
 }
 
 void Model::backward(const Batch& batch, float scale) {
@@ -237,20 +307,24 @@ void Model::run_backward(const Batch& batch, float scale, Step& step) const {
   if (has_decoder()) {
     const Place::Part part("decoder");
     Pass pass = decoder_pass(batch, tape.key, true);
+    StackBeside beside = decoder_beside(batch);
+    beside.routings = step.decoder_routings;
     if (has_encoder()) {
       const Place::Scope scope("cross", Phase::kBackward);
       pass.memory = tape.memory;
       encoder_gradient = arena.matrix(pass.memory_rows(), config_.d_model);
       fill(encoder_gradient, 0.0F);
-      pass.memory_gradient = encoder_gradient;
+      beside.memory_gradient = encoder_gradient;
     }
-    g = decoder_->backward(pass, tape.decoder, g, arena);
+    g = decoder_->backward(pass, tape.decoder, g, beside, arena);
     decoder_embedding_->backward(pass, decoder_tokens(batch), tape.decoder_embedding, g);
   }
   if (has_encoder()) {
     const Place::Part part("encoder");
     const Pass pass = encoder_pass(batch, tape.key, true);
-    encoder_gradient = encoder_->backward(pass, tape.encoder, encoder_gradient, arena);
+    StackBeside beside = encoder_beside(batch);
+    beside.routings = step.encoder_routings;
+    encoder_gradient = encoder_->backward(pass, tape.encoder, encoder_gradient, beside, arena);
     encoder_embedding_->backward(pass, encoder_tokens(batch), tape.encoder_embedding,
                                  encoder_gradient);
   }

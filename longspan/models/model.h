@@ -62,27 +62,21 @@ class Model {
   Parameters& parameters() { return *parameters_; }
   const Parameters& parameters() const { return *parameters_; }
 
-  // The self-attention of a layer, of the encoder if there is one: to give a mechanism what
-  // somebody else drew.
-  Attention& mechanism(std::size_t layer) {
-    return (encoder_ ? *encoder_ : *decoder_).self_attention(layer).mechanism();
+  // What mixes the tokens of a layer, of the encoder if there is one, and its mechanism where that
+  // is attention: to give it what somebody else drew.
+  const Branch& mixer(std::size_t layer) const {
+    return (encoder_ ? *encoder_ : *decoder_).mixer(layer);
   }
-
-  // Whether that layer's mechanism reads what its layer saw in earlier segments.
-  bool remembers(std::size_t layer) const {
-    return (encoder_ ? *encoder_ : *decoder_).self_attention(layer).calls(Source::kHistory);
-  }
-
-  // Shows the inputs of that layer's mechanism, before every forward.
-  void observe(std::size_t layer, MultiHeadAttention::Observer observer) {
-    (encoder_ ? *encoder_ : *decoder_).self_attention(layer).set_observer(std::move(observer));
-  }
+  Branch& mixer(std::size_t layer) { return (encoder_ ? *encoder_ : *decoder_).mixer(layer); }
+  Attention& mechanism(std::size_t layer) { return *mixer(layer).mechanism(); }
 
   // Weights and gradients; the weights are drawn from `seed`.
   void allocate(RandomKey seed);
 
   // Before step `step` of training: mechanisms with random features draw them again when due.
   void begin_step(std::uint64_t step);
+  // After it: mechanisms take what they gathered into buffers of their own.
+  void end_step();
 
   // Checks and books a training step of this shape (tokens may be empty) before there is any data.
   void prepare_training(const Batch& shape);
@@ -99,14 +93,17 @@ class Model {
   // Inference. The view is valid until the next call.
   ConstMatrix logits(const Batch& batch);
   CrossEntropy evaluate(const Batch& batch);
-  // Decoder only: logits of the last of the new tokens, which follow those in the caches (one cache
-  // per layer). `batch.tokens` holds the new tokens only.
-  ConstMatrix decode(const Batch& batch, std::span<KeyValueCache> caches);
-  // Bytes of keys, values and notes for `capacity` tokens, and caches laid out in memory of that
-  // size.
-  std::size_t cache_bytes(std::size_t batch, std::size_t capacity) const;
-  std::vector<KeyValueCache> make_caches(std::size_t batch, std::size_t capacity,
-                                         Arena& arena) const;
+  // Logits of the last of the new tokens, which follow those in the caches of the decoder's
+  // branches. `batch.tokens` holds the new tokens only; the source of an encoder–decoder is read
+  // with the first of them.
+  ConstMatrix decode(const Batch& batch, std::span<DecodeCache> caches);
+  // Whether all branches can.
+  bool decodes() const { return decoder_ && config_.head == "lm" && decoder_->decodes(); }
+  // Bytes of the caches for `capacity` tokens, which attend to `source` tokens of an encoder, and
+  // caches laid out in memory of that size.
+  std::size_t cache_bytes(std::size_t batch, std::size_t capacity, std::size_t source = 0) const;
+  std::vector<DecodeCache> make_caches(std::size_t batch, std::size_t capacity, Arena& arena,
+                                       std::size_t source = 0) const;
 
   // Dry: the same steps without memory or arithmetic. `shape` may lack tokens and targets; every
   // target counts then. A listener hears the calls.
@@ -123,6 +120,10 @@ class Model {
     return cost_by_part(batch, training).whole();
   }
   ModelCost cost_by_part(const Batch& batch, bool training) const;
+
+  // Rows that each expert of each branch with experts computed in the last step, one
+  // behind the other, as Batch::loads takes them.
+  std::vector<std::int32_t> loads() const;
 
   // The arena of the last step.
   const Arena& arena() const { return step_.arena; }
@@ -147,12 +148,15 @@ class Model {
   struct Step {
     Arena arena;
     Tape tape;
-    std::vector<KeyValueCache> caches;  // of a dry decoding step
+    std::vector<DecodeCache> caches;  // of a dry decoding step
+    // Of the branches of either stack, where any has experts.
+    std::vector<Routing> encoder_routings;
+    std::vector<Routing> decoder_routings;
   };
 
   void freeze();
   void check_shape(const Batch& batch) const;
-  void check_batch(const Batch& batch, bool needs_targets) const;
+  void check_batch(const Batch& batch, bool needs_targets, bool reads_source = true) const;
   bool has_encoder() const { return config_.family.starts_with("encoder"); }
   bool has_decoder() const { return config_.family.ends_with("decoder"); }
   std::size_t output_width() const {
@@ -165,6 +169,11 @@ class Model {
   Pass decoder_pass(const Batch& batch, RandomKey key, bool training) const;
   Pass output_pass(const Batch& batch) const;
   static void remember(const Batch& batch, Pass& pass);
+  StackBeside encoder_beside(const Batch& batch) const;
+  StackBeside decoder_beside(const Batch& batch) const;
+  // Before a step; `weight` is that of the auxiliary losses. Their sum afterwards.
+  void begin_routing(const Batch& batch, float weight, Step& step) const;
+  static double auxiliary_loss(const Step& step);
   TokenInput encoder_tokens(const Batch& batch) const;
   TokenInput decoder_tokens(const Batch& batch) const;
   Targets targets(const Batch& batch) const;
@@ -173,14 +182,12 @@ class Model {
 
   CrossEntropy run_forward(const Batch& batch, RandomKey key, float scale, Step& step) const;
   void run_backward(const Batch& batch, float scale, Step& step) const;
-  ConstMatrix run_logits(const Batch& batch, Arena& arena) const;
-  ConstMatrix run_decode(const Batch& batch, std::span<KeyValueCache> caches, Arena& arena) const;
+  ConstMatrix run_logits(const Batch& batch, Step& step) const;
+  ConstMatrix run_decode(const Batch& batch, std::span<DecodeCache> caches, Step& step) const;
   // The last hidden states, nothing kept.
-  Matrix infer(const Batch& batch, std::span<KeyValueCache> caches, Arena& arena) const;
+  Matrix infer(const Batch& batch, std::span<DecodeCache> caches, Step& step) const;
 
   CrossEntropy loss_of(ConstMatrix scores, const Batch& batch) const;
-  void lay_out_caches(std::size_t batch, std::size_t capacity, Arena& arena,
-                      std::vector<KeyValueCache>& caches) const;
 
   StepMemory walk_training(const Batch& shape, Step& step) const;
   std::size_t walk_inference(const Batch& shape, Step& step) const;

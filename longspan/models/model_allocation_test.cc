@@ -77,7 +77,7 @@ TEST(Allocations, NoneWhileDecoding) {
     Model model(c);
     model.allocate(1);
     Arena memory(model.cache_bytes(1, 40));
-    std::vector<KeyValueCache> caches = model.make_caches(1, 40, memory);
+    std::vector<DecodeCache> caches = model.make_caches(1, 40, memory);
     const std::vector<std::int32_t> token = {3};
     const Batch one{.batch = 1, .length = 1, .tokens = token};
     model.decode(one, caches);

@@ -19,7 +19,7 @@ void Model::check_shape(const Batch& batch) const {
   };
   check_lengths(batch.lengths, batch.length);
   if (mlp_) return;
-  const std::size_t layers = (decoder_ ? *decoder_ : *encoder_).self_attentions();
+  const std::size_t layers = (decoder_ ? *decoder_ : *encoder_).layers();
   require(batch.histories.empty() ||
               (batch.histories.size() == layers && batch.histories.front().batch() == batch.batch),
           "[model] memories of {} layers; need {}, each of {} sequences", batch.histories.size(),
@@ -31,14 +31,15 @@ void Model::check_shape(const Batch& batch) const {
   }
 }
 
-void Model::check_batch(const Batch& batch, bool needs_targets) const {
+void Model::check_batch(const Batch& batch, bool needs_targets, bool reads_source) const {
   require(parameters_->allocated(), "[model] the weights have no memory; allocate first");
   check_shape(batch);
   require(!mlp_ || batch.features.size() == batch.batch * config_.inputs,
           "[model] {} features; need {} of each of {} examples", batch.features.size(),
           config_.inputs, batch.batch);
-  if (has_encoder())
+  if (has_encoder() && reads_source) {
     encoder_embedding_->check(encoder_pass(batch, 0, false), encoder_tokens(batch));
+  }
   if (has_decoder())
     decoder_embedding_->check(decoder_pass(batch, 0, false), decoder_tokens(batch));
   if (!needs_targets) return;
@@ -52,14 +53,20 @@ void Model::check_batch(const Batch& batch, bool needs_targets) const {
 }
 
 std::vector<History> Model::make_histories(std::size_t batch, std::size_t capacity) const {
-  const std::size_t layers = (decoder_ ? *decoder_ : *encoder_).self_attentions();
+  const std::size_t layers = (decoder_ ? *decoder_ : *encoder_).layers();
   return {layers, History(batch, capacity, config_.d_model)};
 }
 
 void Model::remember(const Batch& batch, Pass& pass) {
-  if (batch.histories.empty()) return;
-  pass.histories = batch.histories;
-  pass.history_length = batch.histories.front().length();
+  if (!batch.histories.empty()) pass.history_length = batch.histories.front().length();
+}
+
+StackBeside Model::encoder_beside(const Batch& batch) const {
+  return {.histories = has_decoder() ? std::span<History>{} : batch.histories};
+}
+
+StackBeside Model::decoder_beside(const Batch& batch) const {
+  return {.histories = batch.histories};
 }
 
 Pass Model::encoder_pass(const Batch& batch, RandomKey key, bool training) const {

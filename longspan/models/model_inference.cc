@@ -6,23 +6,32 @@
 
 namespace longspan {
 
-Matrix Model::infer(const Batch& batch, std::span<KeyValueCache> caches, Arena& arena) const {
+Matrix Model::infer(const Batch& batch, std::span<DecodeCache> caches, Step& step) const {
+  Arena& arena = step.arena;
+  begin_routing(batch, 0.0F, step);
   Matrix x;
   Matrix memory;
-  if (has_encoder()) {
+  const std::size_t decoded = caches.empty() ? 0 : caches.front().used;
+  // Later tokens find what the encoder gave in the caches of cross-attention.
+  if (has_encoder() && decoded == 0) {
     const Place::Part part("encoder");
     const Pass pass = encoder_pass(batch, 0, false);
     x = encoder_embedding_->embed(pass, encoder_tokens(batch), nullptr, arena);
-    memory = x = encoder_->infer(pass, x, {}, arena);
+    StackBeside beside = encoder_beside(batch);
+    beside.routings = step.encoder_routings;
+    memory = x = encoder_->infer(pass, x, beside, arena);
   }
   if (has_decoder()) {
     const Place::Part part("decoder");
     Pass pass = decoder_pass(batch, 0, false);
     pass.memory = memory;
     TokenInput tokens = decoder_tokens(batch);
-    if (!caches.empty()) tokens.first_position = caches.front().used;
+    tokens.first_position = decoded;
+    StackBeside beside = decoder_beside(batch);
+    beside.caches = caches;
+    beside.routings = step.decoder_routings;
     x = decoder_embedding_->embed(pass, tokens, nullptr, arena);
-    x = decoder_->infer(pass, x, caches, arena);
+    x = decoder_->infer(pass, x, beside, arena);
   }
   if (mlp_) {
     const Place::Part part("encoder");
@@ -31,16 +40,16 @@ Matrix Model::infer(const Batch& batch, std::span<KeyValueCache> caches, Arena& 
   return x;
 }
 
-ConstMatrix Model::run_logits(const Batch& batch, Arena& arena) const {
-  const Matrix x = infer(batch, {}, arena);
+ConstMatrix Model::run_logits(const Batch& batch, Step& step) const {
+  const Matrix x = infer(batch, {}, step);
   const Place::Part part("head");
-  return head_->forward(output_pass(batch), x, /*saves=*/false, arena).logits;
+  return head_->forward(output_pass(batch), x, /*saves=*/false, step.arena).logits;
 }
 
 ConstMatrix Model::logits(const Batch& batch) {
   check_batch(batch, /*needs_targets=*/false);
   book("inference", batch, 0, [&] { return walk_inference(batch, dry_step_); });
-  return run_logits(batch, step_.arena);
+  return run_logits(batch, step_);
 }
 
 CrossEntropy Model::evaluate(const Batch& batch) {
@@ -54,20 +63,20 @@ CrossEntropy Model::loss_of(ConstMatrix scores, const Batch& batch) const {
   return cross_entropy(scores, targets(batch));
 }
 
-ConstMatrix Model::decode(const Batch& batch, std::span<KeyValueCache> caches) {
-  require(
-      config_.family == "decoder" && config_.head == "lm",
-      "[model] {} models cannot generate token by token; need a decoder with a language-model head",
-      config_.family);
-  require(caches.size() == decoder_->self_attentions(),
-          "[model] {} caches; need one for each of {} layers", caches.size(),
-          decoder_->self_attentions());
+ConstMatrix Model::decode(const Batch& batch, std::span<DecodeCache> caches) {
+  require(has_decoder() && config_.head == "lm",
+          "[model] {} models cannot generate token by token; need a decoder with a language-model "
+          "head",
+          config_.family);
+  require(caches.size() == decoder_->residuals().size(),
+          "[model] {} caches; need one for each of {} branches", caches.size(),
+          decoder_->residuals().size());
   require(batch.lengths.empty(),
           "[model] lengths of padded sequences while decoding; need whole sequences");
   require(batch.histories.empty(),
           "[model] a memory of earlier segments while decoding; the caches are the memory");
-  check_batch(batch, /*needs_targets=*/false);
-  const KeyValueCache& first = caches.front();
+  const DecodeCache& first = caches.front();
+  check_batch(batch, /*needs_targets=*/false, /*reads_source=*/first.used == 0);
   require(first.batch == batch.batch, "[model] {} sequences; the caches are for {}", batch.batch,
           first.batch);
   require(first.used + batch.length <= config_.max_length,
@@ -80,52 +89,32 @@ ConstMatrix Model::decode(const Batch& batch, std::span<KeyValueCache> caches) {
     return std::max(walk_decode(batch, 0, first.capacity, dry_step_),
                     walk_decode(batch, last, first.capacity, dry_step_));
   });
-  return run_decode(batch, caches, step_.arena);
+  return run_decode(batch, caches, step_);
 }
 
-ConstMatrix Model::run_decode(const Batch& batch, std::span<KeyValueCache> caches,
-                              Arena& arena) const {
-  const Matrix x = infer(batch, caches, arena);
+ConstMatrix Model::run_decode(const Batch& batch, std::span<DecodeCache> caches, Step& step) const {
+  const Matrix x = infer(batch, caches, step);
   const Place::Part part("head");
   Pass last = output_pass(batch);
   last.length = 1;
   // The last token of every sequence: rows length − 1, 2·length − 1, …
   const ConstMatrix tail(x.row_data(batch.length - 1), batch.batch, x.cols,
                          x.stride * batch.length);
-  return head_->forward(last, tail, /*saves=*/false, arena).logits;
+  return head_->forward(last, tail, /*saves=*/false, step.arena).logits;
 }
 
-std::size_t Model::cache_bytes(std::size_t batch, std::size_t capacity) const {
+std::size_t Model::cache_bytes(std::size_t batch, std::size_t capacity, std::size_t source) const {
   const Dry dry;
   Arena arena = Arena::dry();
-  make_caches(batch, capacity, arena);
+  make_caches(batch, capacity, arena, source);
   return arena.used();
 }
 
-std::vector<KeyValueCache> Model::make_caches(std::size_t batch, std::size_t capacity,
-                                              Arena& arena) const {
-  std::vector<KeyValueCache> caches;
-  lay_out_caches(batch, capacity, arena, caches);
+std::vector<DecodeCache> Model::make_caches(std::size_t batch, std::size_t capacity, Arena& arena,
+                                            std::size_t source) const {
+  std::vector<DecodeCache> caches;
+  decoder_->lay_out_caches(batch, capacity, source, arena, caches);
   return caches;
-}
-
-void Model::lay_out_caches(std::size_t batch, std::size_t capacity, Arena& arena,
-                           std::vector<KeyValueCache>& caches) const {
-  caches.assign(decoder_->self_attentions(), {});
-  for (std::size_t layer = 0; layer < caches.size(); ++layer) {
-    const MultiHeadAttention& attention = decoder_->self_attention(layer);
-    KeyValueCache& c = caches[layer];
-    c.batch = batch;
-    c.capacity = capacity;
-    c.state = arena.take(attention.state_floats(batch));
-    c.clear();
-    if (!c.state.empty()) continue;
-    const std::size_t heads = attention.config().kv_heads;
-    const std::size_t floats = batch * heads * capacity * attention.d_head();
-    c.k = Heads(arena.take(floats).data(), batch, heads, capacity, attention.d_head());
-    c.v = Heads(arena.take(floats).data(), batch, heads, capacity, attention.d_head());
-    c.notes = arena.take(attention.note_floats(batch, capacity));
-  }
 }
 
 }  // namespace longspan

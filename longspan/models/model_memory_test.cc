@@ -110,9 +110,9 @@ TEST(Decode, TakesWhatWasBookedForAFullCache) {
       constexpr std::size_t kCapacity = 37;
       const std::size_t cache_bytes = model.cache_bytes(2, kCapacity);
       Arena memory(cache_bytes);
-      std::vector<KeyValueCache> caches = model.make_caches(2, kCapacity, memory);
+      std::vector<DecodeCache> caches = model.make_caches(2, kCapacity, memory);
       EXPECT_EQ(memory.used(), cache_bytes);
-      EXPECT_EQ(caches.size(), 2U);
+      EXPECT_EQ(caches.size(), 4U);
       std::size_t booked = 0;
       for (std::int32_t t = 0; t < static_cast<std::int32_t>(kCapacity); ++t) {
         const std::vector<std::int32_t> tokens = {t, t + 1};

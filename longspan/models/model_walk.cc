@@ -39,7 +39,7 @@ std::size_t Model::walk_inference(const Batch& shape, Step& step) const {
   const Dry dry;
   const Batch batch = without_data(shape);
   step.arena = Arena::dry();
-  loss_of(run_logits(batch, step.arena), batch);
+  loss_of(run_logits(batch, step), batch);
   return step.arena.peak();
 }
 
@@ -49,11 +49,11 @@ std::size_t Model::walk_decode(const Batch& shape, std::size_t used, std::size_t
   Arena apart = Arena::dry();
   {
     const Listener::Mute mute;
-    lay_out_caches(shape.batch, capacity, apart, step.caches);
+    decoder_->lay_out_caches(shape.batch, capacity, shape.source_length, apart, step.caches);
   }
-  for (KeyValueCache& c : step.caches) c.used = used;
+  for (DecodeCache& c : step.caches) c.used = used;
   step.arena = Arena::dry();
-  run_decode(without_data(shape), step.caches, step.arena);
+  run_decode(without_data(shape), step.caches, step);
   return step.arena.peak();
 }
 

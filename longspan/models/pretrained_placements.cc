@@ -227,7 +227,7 @@ void place_reformer(Placer& p) {
     const std::string self = from + ".attention.self_attention";
     const std::string to = p.layer(i);
     p.norm(from + ".attention.layer_norm", to + ".attention_norm");
-    if (mechanism_of(p.config().attention, i).starts_with("reformer")) {
+    if (turn_of(p.config().attention, i).starts_with("reformer")) {
       p.shared_qkv(self + ".query_key", self + ".value", to + ".attention");
     } else {
       p.qkv(self + ".query", self + ".key", self + ".value", to + ".attention");

@@ -1,8 +1,8 @@
 #include "longspan/models/stack.h"
 
+#include <algorithm>
 #include <utility>
 
-#include "longspan/base/config.h"
 #include "longspan/kernels/rows/vector.h"
 
 namespace longspan {
@@ -10,60 +10,67 @@ namespace longspan {
 namespace {
 constexpr std::string_view kFinalMeter = "final norm";
 constexpr std::string_view kStreamsMeter = "streams";
-
-Phase phase_of(const Pass& pass) { return pass.recomputing ? Phase::kBackward : Phase::kForward; }
 }  // namespace
-
-std::string mechanism_of(const std::string& attention, std::size_t layer) {
-  const std::vector<std::string> turns = split_list(attention, '|');
-  return turns[layer % turns.size()];
-}
 
 Stack::Stack(Parameters& parameters, const std::string& name, const StackConfig& config)
     : config_(config) {
-  for (std::size_t i = 0; i < config.layers; ++i) {
-    const std::string layer = name + "." + std::to_string(i);
-    MultiHeadAttentionConfig attention = config.attention;
-    attention.stack = name;
-    attention.layer = i;
-    attention.attention = mechanism_of(config.attention.attention, i);
-    add_residual(std::make_unique<MultiHeadAttention>(parameters, layer + ".attention", attention),
-                 parameters, layer + ".attention_norm");
-    if (config.cross) {
-      MultiHeadAttentionConfig cross = attention;
-      cross.cross = true;
-      cross.causal = false;
-      cross.rotary = nullptr;
-      if (!config.cross_attention.empty()) {
-        cross.attention = mechanism_of(config.cross_attention, i);
-      }
-      add_residual(std::make_unique<MultiHeadAttention>(parameters, layer + ".cross", cross),
-                   parameters, layer + ".cross_norm");
+  for (std::size_t layer = 0; layer < layers(); ++layer) {
+    first_.push_back(residuals_.size());
+    const std::string block = name + "." + std::to_string(layer);
+    for (const std::string& specification : config.layers[layer]) {
+      const BranchKind* kind = find_branch(specification);
+      const std::string place = block + "." + std::string(kind == nullptr ? "" : kind->place);
+      auto branch = make_branch(specification, {parameters, config_.block, place, name, layer});
+      residuals_.emplace_back(
+          std::move(branch),
+          std::make_unique<Norm>(parameters, place + "_norm", config.norm, width(), config.epsilon),
+          config.wiring, width(), config.dropout);
+      layer_.push_back(layer);
     }
-    add_residual(
-        std::make_unique<FeedForward>(parameters, layer + ".feed_forward", config.feed_forward),
-        parameters, layer + ".feed_forward_norm");
   }
+  first_.push_back(residuals_.size());
   if (config.wiring != Wiring::kPostNorm && config.final_norm) {
     final_norm_ = std::make_unique<Norm>(parameters, name + ".norm", config.norm, output_width(),
                                          config.epsilon);
   }
 }
 
-void Stack::add_residual(std::unique_ptr<Branch> branch, Parameters& parameters,
-                         const std::string& name) {
-  residuals_.emplace_back(
-      std::move(branch),
-      std::make_unique<Norm>(parameters, name, config_.norm, width(), config_.epsilon),
-      config_.wiring, width(), config_.dropout);
-}
-
 Pass Stack::pass_of(const Pass& pass, std::size_t i) const {
   Pass own = pass;
   own.key = derive(pass.key, i);
-  if (!pass.histories.empty() && i % sublayers() == 0)
-    own.history = &pass.histories[i / sublayers()];
   return own;
+}
+
+Beside Stack::beside_of(const StackBeside& beside, std::size_t i) const {
+  Beside own;
+  if (!beside.histories.empty()) own.history = &beside.histories[layer_[i]];
+  own.records = beside.records;
+  if (!beside.caches.empty()) own.cache = &beside.caches[i];
+  own.memory_gradient = beside.memory_gradient;
+  if (!beside.routings.empty()) own.routing = &beside.routings[i];
+  return own;
+}
+
+bool Stack::decodes() const {
+  return std::ranges::all_of(residuals_, [](const Residual& r) { return r.branch().decodes(); });
+}
+
+bool Stack::chooses() const {
+  return std::ranges::any_of(residuals_,
+                             [](const Residual& r) { return r.branch().experts() > 0; });
+}
+
+void Stack::lay_out_caches(std::size_t batch, std::size_t capacity, std::size_t source,
+                           Arena& arena, std::vector<DecodeCache>& caches) const {
+  caches.assign(residuals_.size(), {});
+  for (std::size_t i = 0; i < residuals_.size(); ++i) {
+    DecodeCache& cache = caches[i];
+    cache.batch = batch;
+    cache.capacity = capacity;
+    residuals_[i].branch().size_cache(source, cache);
+    cache.data = arena.take(cache.floats).data();
+    cache.clear();
+  }
 }
 
 void Stack::join_streams(ConstMatrix a, ConstMatrix b, Matrix y) const {
@@ -91,56 +98,59 @@ Matrix Stack::finish(const Pass& pass, Matrix x, Norm::Saved* saved, Arena& aren
 }
 
 void Stack::run_layer(const Pass& pass, std::size_t layer, Matrix x, Matrix y, ResidualSaved* saved,
-                      Arena& arena) const {
-  const std::size_t first = layer * sublayers();
-  for (std::size_t i = 0; i < sublayers(); ++i) {
-    const Place::Scope place(residuals_[first + i].branch().meter_name(), phase_of(pass));
-    const Matrix to = i + 1 == sublayers() ? y : arena.matrix(pass.rows(), width());
-    residuals_[first + i].forward(pass_of(pass, first + i), x, to,
-                                  saved == nullptr ? nullptr : saved + i, arena);
+                      const StackBeside& beside, Arena& arena) const {
+  for (std::size_t i = first_[layer]; i < first_[layer + 1]; ++i) {
+    const Place::Scope place(residuals_[i].branch().meter_name(), Phase::kForward);
+    const Matrix to = i + 1 == first_[layer + 1] ? y : arena.matrix(pass.rows(), width());
+    residuals_[i].forward(pass_of(pass, i), x, to,
+                          saved == nullptr ? nullptr : saved + (i - first_[layer]),
+                          beside_of(beside, i), arena);
     x = to;
   }
 }
 
-Matrix Stack::forward_frozen(const Pass& pass, Matrix x, Arena& arena) const {
+Matrix Stack::forward_frozen(const Pass& pass, Matrix x, const StackBeside& beside,
+                             Arena& arena) const {
   if (config_.frozen == 0) return x;
   Matrix other = arena.matrix(pass.rows(), width());
   for (std::size_t layer = 0; layer < config_.frozen; ++layer) {
     const Place::Block block(layer);
     const Arena::Frame frame(arena);
-    run_layer(pass, layer, x, other, nullptr, arena);
+    run_layer(pass, layer, x, other, nullptr, beside, arena);
     std::swap(x, other);
   }
   return x;
 }
 
-void Stack::forward_streams(const Pass& pass, Matrix x, Tape& tape, Arena& arena) const {
+void Stack::forward_streams(const Pass& pass, Matrix x, Tape& tape, const StackBeside& beside,
+                            Arena& arena) const {
   tape.a = x;
   tape.b = arena.matrix(pass.rows(), width());
   copy(tape.a, tape.b);
   for (std::size_t i = 0; i < residuals_.size(); ++i) {
-    const Place::Block block(i / sublayers());
+    const Place::Block block(layer_[i]);
     residuals_[i].add_to(pass_of(pass, i), i % 2 == 0 ? tape.b : tape.a,
-                         i % 2 == 0 ? tape.a : tape.b, arena);
+                         i % 2 == 0 ? tape.a : tape.b, beside_of(beside, i), arena);
   }
   const Place::Scope place(kStreamsMeter, Phase::kForward);
   tape.output = take_output(pass, arena);
   join_streams(tape.a, tape.b, tape.output);
 }
 
-Matrix Stack::forward(const Pass& pass, Matrix x, Tape& tape, Arena& arena) const {
+Matrix Stack::forward(const Pass& pass, Matrix x, Tape& tape, const StackBeside& beside,
+                      Arena& arena) const {
   if (reversible()) {
-    forward_streams(pass, x, tape, arena);
+    forward_streams(pass, x, tape, beside, arena);
     return finish(pass, tape.output, &tape.final_norm, arena);
   }
-  tape.output = forward_frozen(pass, x, arena);
+  tape.output = forward_frozen(pass, x, beside, arena);
   if (config_.checkpointing) {
-    tape.inputs.resize(config_.layers);
-    for (std::size_t layer = config_.frozen; layer < config_.layers; ++layer) {
+    tape.inputs.resize(layers());
+    for (std::size_t layer = config_.frozen; layer < layers(); ++layer) {
       const Place::Block block(layer);
       tape.inputs[layer] = std::exchange(tape.output, arena.matrix(pass.rows(), width()));
       const Arena::Frame frame(arena);
-      run_layer(pass, layer, tape.inputs[layer], tape.output, nullptr, arena);
+      run_layer(pass, layer, tape.inputs[layer], tape.output, nullptr, beside, arena);
     }
   } else {
     // Backward reads the input of a post-norm sublayer, but of a pre-norm one only what the
@@ -148,17 +158,19 @@ Matrix Stack::forward(const Pass& pass, Matrix x, Tape& tape, Arena& arena) cons
     tape.residuals.resize(residuals_.size());
     Matrix y;
     for (std::size_t i = frozen_sublayers(); i < residuals_.size(); ++i) {
-      const Place::Block block(i / sublayers());
+      const Place::Block block(layer_[i]);
       const Place::Scope place(residuals_[i].branch().meter_name(), Phase::kForward);
       if (i == frozen_sublayers() || post_norm()) y = arena.matrix(pass.rows(), width());
-      residuals_[i].forward(pass_of(pass, i), tape.output, y, &tape.residuals[i], arena);
+      residuals_[i].forward(pass_of(pass, i), tape.output, y, &tape.residuals[i],
+                            beside_of(beside, i), arena);
       std::swap(tape.output, y);
     }
   }
   return finish(pass, tape.output, &tape.final_norm, arena);
 }
 
-Matrix Stack::backward(const Pass& pass, Tape& tape, Matrix g, Arena& arena) const {
+Matrix Stack::backward(const Pass& pass, Tape& tape, Matrix g, const StackBeside& beside,
+                       Arena& arena) const {
   if (final_norm_ != nullptr) {
     {
       const Place::Scope scope(kFinalMeter, Phase::kUpdate);
@@ -167,37 +179,40 @@ Matrix Stack::backward(const Pass& pass, Tape& tape, Matrix g, Arena& arena) con
     const Place::Scope scope(kFinalMeter, Phase::kBackward);
     final_norm_->backward(tape.final_norm, g, g, /*add=*/false);
   }
-  if (reversible()) return backward_streams(pass, tape, g, arena);
+  if (reversible()) return backward_streams(pass, tape, g, beside, arena);
   if (config_.checkpointing) {
-    backward_layers(pass, tape, g, arena);
+    backward_layers(pass, tape, g, beside, arena);
     return g;
   }
   for (std::size_t i = residuals_.size(); i-- > frozen_sublayers();) {
-    const Place::Block block(i / sublayers());
-    residuals_[i].backward(pass_of(pass, i), tape.residuals[i], g, arena);
+    const Place::Block block(layer_[i]);
+    residuals_[i].backward(pass_of(pass, i), tape.residuals[i], g, beside_of(beside, i), arena);
   }
   return g;
 }
 
-void Stack::backward_layers(const Pass& pass, Tape& tape, Matrix g, Arena& arena) const {
-  Pass again = pass;
-  again.recomputing = true;
-  tape.residuals.resize(sublayers());
-  for (std::size_t layer = config_.layers; layer-- > config_.frozen;) {
+void Stack::backward_layers(const Pass& pass, Tape& tape, Matrix g, const StackBeside& beside,
+                            Arena& arena) const {
+  for (std::size_t layer = layers(); layer-- > config_.frozen;) {
+    const std::size_t first = first_[layer];
+    tape.residuals.resize(std::max(tape.residuals.size(), first_[layer + 1] - first));
     const Place::Block block(layer);
-    const Place::Scope place(residuals_[layer * sublayers()].branch().meter_name(),
-                             Phase::kBackward);
+    const Place::Scope place(residuals_[first].branch().meter_name(), Phase::kBackward);
     const Arena::Frame frame(arena);
     const Matrix y = arena.matrix(pass.rows(), width());
-    run_layer(again, layer, tape.inputs[layer], y, tape.residuals.data(), arena);
-    for (std::size_t i = sublayers(); i-- > 0;) {
-      const std::size_t sublayer = layer * sublayers() + i;
-      residuals_[sublayer].backward(pass_of(pass, sublayer), tape.residuals[i], g, arena);
+    {
+      const Place::Again again;
+      run_layer(pass, layer, tape.inputs[layer], y, tape.residuals.data(), beside, arena);
+    }
+    for (std::size_t i = first_[layer + 1]; i-- > first;) {
+      residuals_[i].backward(pass_of(pass, i), tape.residuals[i - first], g, beside_of(beside, i),
+                             arena);
     }
   }
 }
 
-Matrix Stack::backward_streams(const Pass& pass, Tape& tape, Matrix g, Arena& arena) const {
+Matrix Stack::backward_streams(const Pass& pass, Tape& tape, Matrix g, const StackBeside& beside,
+                               Arena& arena) const {
   const Arena::Frame frame(arena);
   Matrix other;
   if (config_.concatenates) {
@@ -210,32 +225,32 @@ Matrix Stack::backward_streams(const Pass& pass, Tape& tape, Matrix g, Arena& ar
     copy(g, other);
   }
   for (std::size_t i = residuals_.size(); i-- > 0;) {
-    const Place::Block block(i / sublayers());
+    const Place::Block block(layer_[i]);
     const bool even = i % 2 == 0;
-    residuals_[i].undo(pass_of(pass, i), even ? tape.b : tape.a, even ? tape.a : tape.b,
-                       even ? g : other, even ? other : g, arena);
+    residuals_[i].undo(
+        pass_of(pass, i),
+        {even ? tape.b : tape.a, even ? tape.a : tape.b, even ? g : other, even ? other : g},
+        beside_of(beside, i), arena);
   }
   const Place::Scope scope(kStreamsMeter, Phase::kBackward);
   add(g, other, g);
   return g;
 }
 
-Matrix Stack::infer(const Pass& pass, Matrix x, std::span<KeyValueCache> caches,
-                    Arena& arena) const {
+Matrix Stack::infer(const Pass& pass, Matrix x, const StackBeside& beside, Arena& arena) const {
   Matrix other = arena.matrix(pass.rows(), width());
   if (reversible()) copy(x, other);
-  std::size_t layer = 0;
   for (std::size_t i = 0; i < residuals_.size(); ++i) {
-    const Place::Block block(i / sublayers());
-    Pass own = pass_of(pass, i);
-    if (residuals_[i].branch().meter_name() == "mha" && !caches.empty())
-      own.cache = &caches[layer++];
+    const Place::Block block(layer_[i]);
+    const Pass own = pass_of(pass, i);
+    const Beside by = beside_of(beside, i);
     if (reversible()) {
-      residuals_[i].add_to(own, i % 2 == 0 ? other : x, i % 2 == 0 ? x : other, arena);
+      residuals_[i].add_to(own, i % 2 == 0 ? other : x, i % 2 == 0 ? x : other, by, arena);
     } else {
-      residuals_[i].forward(own, x, other, nullptr, arena);
+      residuals_[i].forward(own, x, other, nullptr, by, arena);
       std::swap(x, other);
     }
+    if (by.cache != nullptr) by.cache->used += pass.length;
   }
   if (reversible()) {
     const Matrix joined = config_.concatenates ? take_output(pass, arena) : x;

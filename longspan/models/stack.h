@@ -1,4 +1,5 @@
-// A stack of residual sublayers: an encoder or a decoder without its embedding and head.
+// A stack of blocks, each a list of residual branches: an encoder or a decoder without its
+// embedding and head.
 //
 // Post- and pre-norm keep each sublayer's activations for backward. Reversible keeps none: two
 // streams a and b start as copies of x, sublayer i does
@@ -18,18 +19,16 @@
 #include <string>
 #include <vector>
 
-#include "longspan/layers/feed_forward.h"
-#include "longspan/layers/multi_head_attention.h"
+#include "longspan/layers/branches.h"
 #include "longspan/layers/residual.h"
+#include "longspan/layers/routing.h"
 
 namespace longspan {
 
 struct StackConfig {
-  std::size_t layers = 1;
-  bool cross = false;  // each layer has cross-attention after its self-attention
-  MultiHeadAttentionConfig attention;
-  FeedForwardConfig feed_forward;
-  std::string cross_attention;  // empty: as the self-attention
+  // The branches of each layer, as make_branch() takes them.
+  std::vector<std::vector<std::string>> layers;
+  BlockConfig block;
   Wiring wiring = Wiring::kPreNorm;
   bool final_norm = true;     // unless post-norm
   bool concatenates = false;  // the reversible streams at the end
@@ -40,8 +39,14 @@ struct StackConfig {
   std::size_t frozen = 0;  // layers
 };
 
-// The mechanism of a layer: "a|b" means that layers take a and b in turn.
-std::string mechanism_of(const std::string& attention, std::size_t layer);
+// What travels beside a pass through a stack.
+struct StackBeside {
+  std::span<History> histories = {};  // one for each layer
+  bool records = true;
+  std::span<DecodeCache> caches = {};  // one for each branch
+  std::span<Routing> routings = {};    // likewise
+  Matrix memory_gradient = {};
+};
 
 class Stack {
  public:
@@ -57,71 +62,84 @@ class Stack {
 
   Stack(Parameters& parameters, const std::string& name, const StackConfig& config);
 
-  // Before step `step` of training.
+  // Before and after step `step` of training.
   void begin_step(std::uint64_t step) {
     for (Residual& r : residuals_) r.branch().begin_step(step);
+  }
+  void end_step() {
+    for (Residual& r : residuals_) r.branch().end_step();
   }
   // Throws Error where a layer cannot do what the pass asks.
   void check(const Pass& pass) const {
     for (const Residual& r : residuals_) r.branch().check(pass);
   }
   // Training: x [rows, d], in the arena, may be changed (reversible). Returns the output.
-  Matrix forward(const Pass& pass, Matrix x, Tape& tape, Arena& arena) const;
+  Matrix forward(const Pass& pass, Matrix x, Tape& tape, const StackBeside& beside,
+                 Arena& arena) const;
+  // Spoils g = ∂L/∂output and returns ∂L/∂x in its memory.
+  Matrix backward(const Pass& pass, Tape& tape, Matrix g, const StackBeside& beside,
+                  Arena& arena) const;
+  // Nothing kept; x is overwritten with the output or returned in other memory of the arena. With
+  // caches, decodes.
+  Matrix infer(const Pass& pass, Matrix x, const StackBeside& beside, Arena& arena) const;
+
+  // Caches for `capacity` tokens that read `source` others, laid out in the arena.
+  void lay_out_caches(std::size_t batch, std::size_t capacity, std::size_t source, Arena& arena,
+                      std::vector<DecodeCache>& caches) const;
+  bool decodes() const;
+  // Whether the data decide what some branch computes.
+  bool chooses() const;
+
   // Rules that compare two passes. What they keep of the standard one:
   struct Outputs {
     std::vector<ResidualOutputs> residuals;
     Matrix final_norm;
   };
-  // The standard pass beside the modulated one: x becomes its output.
-  struct Beside {
+  // One of the two passes; x becomes its output.
+  struct Compared {
     const Pass& pass;
+    StackBeside beside;
     Matrix x;
   };
   // The standard pass; returns its output and leaves x as it is.
-  Matrix observe(const Pass& pass, ConstMatrix x, Outputs& outputs, Arena& arena) const;
+  Matrix observe(const Compared& standard, const Contrast& contrast, Outputs& outputs,
+                 Arena& arena) const;
   // The modulated pass, compared with what observe kept or with a standard pass that runs beside
-  // it, layer by layer; x is spoilt. Adds to the gradients; returns the modulated output.
-  Matrix learn(const Pass& pass, Matrix x, const Outputs& kept, float scale, Arena& arena) const;
-  Matrix learn_beside(const Pass& pass, Matrix x, Beside& standard, float scale,
-                      Arena& arena) const;
-
-  // Spoils g = ∂L/∂output and returns ∂L/∂x in its memory.
-  Matrix backward(const Pass& pass, Tape& tape, Matrix g, Arena& arena) const;
-  // Nothing kept; x is overwritten with the output or returned in other memory of the arena. With
-  // `caches`, one per self-attention, decodes.
-  Matrix infer(const Pass& pass, Matrix x, std::span<KeyValueCache> caches, Arena& arena) const;
+  // it, layer by layer; both x are spoilt. Adds to the gradients.
+  void learn(Compared& modulated, const Outputs& kept, const Contrast& contrast,
+             Arena& arena) const;
+  void learn_beside(Compared& modulated, Compared& standard, const Contrast& contrast,
+                    Arena& arena) const;
 
   std::size_t output_width() const { return config_.concatenates ? 2 * width() : width(); }
-  std::size_t self_attentions() const { return config_.layers; }
-  const MultiHeadAttention& self_attention(std::size_t layer) const {
-    return static_cast<const MultiHeadAttention&>(residuals_[layer * sublayers()].branch());
-  }
-  MultiHeadAttention& self_attention(std::size_t layer) {
-    return static_cast<MultiHeadAttention&>(residuals_[layer * sublayers()].branch());
-  }
+  std::size_t layers() const { return config_.layers.size(); }
+  // The first branch of a layer, which mixes its tokens.
+  const Branch& mixer(std::size_t layer) const { return residuals_[first_[layer]].branch(); }
+  Branch& mixer(std::size_t layer) { return residuals_[first_[layer]].branch(); }
   const StackConfig& config() const { return config_; }
   const std::vector<Residual>& residuals() const { return residuals_; }
 
  private:
-  void add_residual(std::unique_ptr<Branch> branch, Parameters& parameters,
-                    const std::string& name);
-  std::size_t sublayers() const { return config_.cross ? 3 : 2; }
-  std::size_t frozen_sublayers() const { return config_.frozen * sublayers(); }
+  std::size_t width() const { return config_.block.attention.d_model; }
+  std::size_t frozen_sublayers() const { return first_[config_.frozen]; }
   bool post_norm() const { return config_.wiring == Wiring::kPostNorm; }
   bool reversible() const { return config_.wiring == Wiring::kReversible; }
-  std::size_t width() const { return config_.attention.d_model; }
   Matrix take_output(const Pass& pass, Arena& arena) const {
     return arena.matrix(pass.rows(), output_width());
   }
-  // The pass of sublayer i: its own stream of random numbers.
+  // The pass of sublayer i, with its own stream of random numbers, and what travels beside it.
   Pass pass_of(const Pass& pass, std::size_t i) const;
+  Beside beside_of(const StackBeside& beside, std::size_t i) const;
   // One layer without keeping anything but its output, or keeping all in `saved`.
   void run_layer(const Pass& pass, std::size_t layer, Matrix x, Matrix y, ResidualSaved* saved,
-                 Arena& arena) const;
-  Matrix forward_frozen(const Pass& pass, Matrix x, Arena& arena) const;
-  void forward_streams(const Pass& pass, Matrix x, Tape& tape, Arena& arena) const;
-  void backward_layers(const Pass& pass, Tape& tape, Matrix g, Arena& arena) const;
-  Matrix backward_streams(const Pass& pass, Tape& tape, Matrix g, Arena& arena) const;
+                 const StackBeside& beside, Arena& arena) const;
+  Matrix forward_frozen(const Pass& pass, Matrix x, const StackBeside& beside, Arena& arena) const;
+  void forward_streams(const Pass& pass, Matrix x, Tape& tape, const StackBeside& beside,
+                       Arena& arena) const;
+  void backward_layers(const Pass& pass, Tape& tape, Matrix g, const StackBeside& beside,
+                       Arena& arena) const;
+  Matrix backward_streams(const Pass& pass, Tape& tape, Matrix g, const StackBeside& beside,
+                          Arena& arena) const;
   void join_streams(ConstMatrix a, ConstMatrix b, Matrix y) const;
   // The buffers of a pass that keeps nothing itself: reversible streams, or two that take turns.
   struct Turns {
@@ -140,6 +158,8 @@ class Stack {
 
   StackConfig config_;
   std::vector<Residual> residuals_;
+  std::vector<std::size_t> layer_;    // of each residual
+  std::vector<std::size_t> first_;    // residual of each layer, and one behind the last
   std::unique_ptr<Norm> final_norm_;  // null for post-norm, which ends in one
 };
 

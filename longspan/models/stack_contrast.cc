@@ -35,21 +35,24 @@ Matrix Stack::join(const Pass& pass, const Turns& t, Arena& arena) const {
   return y;
 }
 
-Matrix Stack::observe(const Pass& pass, ConstMatrix x, Outputs& outputs, Arena& arena) const {
+Matrix Stack::observe(const Compared& standard, const Contrast& contrast, Outputs& outputs,
+                      Arena& arena) const {
+  const Pass& pass = standard.pass;
   outputs.residuals.resize(residuals_.size());
   Turns t;
   if (reversible()) {
     const Matrix stream = arena.matrix(pass.rows(), width());
-    copy(x, stream);
+    copy(standard.x, stream);
     t = start(pass, stream, arena);
   }
   for (std::size_t i = 0; i < residuals_.size(); ++i) {
-    const Place::Block block(i / sublayers());
+    const Place::Block block(layer_[i]);
     // Post-norm outputs are kept; elsewhere two buffers take turns, neither of them the caller's.
     if (!reversible() && (post_norm() || i < 2)) t.other = arena.matrix(pass.rows(), width());
     outputs.residuals[i] = residuals_[i].take_outputs(pass_of(pass, i), target(t, i), arena);
-    residuals_[i].observe(pass_of(pass, i), !reversible() && i == 0 ? x : source(t, i),
-                          target(t, i), outputs.residuals[i], arena);
+    residuals_[i].observe(pass_of(pass, i), !reversible() && i == 0 ? standard.x : source(t, i),
+                          target(t, i), outputs.residuals[i], contrast,
+                          beside_of(standard.beside, i), arena);
     turn(t);
   }
   outputs.final_norm = finish(pass, join(pass, t, arena), nullptr, arena);
@@ -74,38 +77,40 @@ void Stack::learn_final_norm(const Pass& pass, ConstMatrix standard, Matrix x, f
   final_norm_->accumulate(saved, signal);
 }
 
-Matrix Stack::learn(const Pass& pass, Matrix x, const Outputs& kept, float scale,
-                    Arena& arena) const {
-  Turns t = start(pass, x, arena);
+void Stack::learn(Compared& modulated, const Outputs& kept, const Contrast& contrast,
+                  Arena& arena) const {
+  const Pass& pass = modulated.pass;
+  Turns t = start(pass, modulated.x, arena);
   for (std::size_t i = 0; i < residuals_.size(); ++i) {
-    const Place::Block block(i / sublayers());
-    residuals_[i].learn(pass_of(pass, i), source(t, i), target(t, i), kept.residuals[i], scale,
-                        arena);
+    const Place::Block block(layer_[i]);
+    residuals_[i].learn(pass_of(pass, i), source(t, i), target(t, i), kept.residuals[i], contrast,
+                        beside_of(modulated.beside, i), arena);
     turn(t);
   }
-  const Matrix y = join(pass, t, arena);
-  learn_final_norm(pass, kept.final_norm, y, scale, arena);
-  return y;
+  modulated.x = join(pass, t, arena);
+  learn_final_norm(pass, kept.final_norm, modulated.x, contrast.scale, arena);
 }
 
-Matrix Stack::learn_beside(const Pass& pass, Matrix x, Beside& standard, float scale,
-                           Arena& arena) const {
-  Turns t = start(pass, x, arena);
+void Stack::learn_beside(Compared& modulated, Compared& standard, const Contrast& contrast,
+                         Arena& arena) const {
+  const Pass& pass = modulated.pass;
+  Turns t = start(pass, modulated.x, arena);
   Turns s = start(pass, standard.x, arena);
   for (std::size_t i = 0; i < residuals_.size(); ++i) {
-    const Place::Block block(i / sublayers());
+    const Place::Block block(layer_[i]);
     const Arena::Frame frame(arena);
     const Pass own = pass_of(standard.pass, i);
     const ResidualOutputs outputs = residuals_[i].take_outputs(own, target(s, i), arena);
-    residuals_[i].observe(own, source(s, i), target(s, i), outputs, arena);
-    residuals_[i].learn(pass_of(pass, i), source(t, i), target(t, i), outputs, scale, arena);
+    residuals_[i].observe(own, source(s, i), target(s, i), outputs, contrast,
+                          beside_of(standard.beside, i), arena);
+    residuals_[i].learn(pass_of(pass, i), source(t, i), target(t, i), outputs, contrast,
+                        beside_of(modulated.beside, i), arena);
     turn(s);
     turn(t);
   }
-  const Matrix y = join(pass, t, arena);
+  modulated.x = join(pass, t, arena);
   standard.x = finish(pass, join(pass, s, arena), nullptr, arena);
-  learn_final_norm(pass, standard.x, y, scale, arena);
-  return y;
+  learn_final_norm(pass, standard.x, modulated.x, contrast.scale, arena);
 }
 
 }  // namespace longspan

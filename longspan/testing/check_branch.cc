@@ -18,6 +18,7 @@ class Harness {
   explicit Harness(const BranchCase& c)
       : c_(c),
         pass_(c.pass),
+        beside_(c.beside),
         x_(random_values(pass_.rows() * c.d_model, 41)),
         memory_(random_values(pass_.memory_rows() * c.d_model, 42)),
         dy_(random_values(pass_.rows() * c.d_model, 43)),
@@ -27,7 +28,7 @@ class Harness {
         arena_(1U << 24U) {
     if (pass_.memory_length > 0) {
       pass_.memory = ConstMatrix(memory_.data(), pass_.memory_rows(), c.d_model);
-      pass_.memory_gradient = Matrix(memory_gradient_.data(), pass_.memory_rows(), c.d_model);
+      beside_.memory_gradient = Matrix(memory_gradient_.data(), pass_.memory_rows(), c.d_model);
     }
     randomize(*c.parameters, 44);
     weights_ = weights_of(*c.parameters);
@@ -42,25 +43,25 @@ class Harness {
     std::ranges::fill(y_, std::numeric_limits<float>::quiet_NaN());
     std::ranges::fill(dx_, std::numeric_limits<float>::quiet_NaN());
     BranchMemory taken;
-    const BranchSaved saved = c_.branch->save(pass_, arena_);
+    const Kept saved = c_.branch->save(pass_, arena_);
     taken.saved = arena_.used();
     arena_.reset_peak();
     {
       const Place::Scope scope("branch", Phase::kForward);
-      c_.branch->forward(pass_, rows(x_), rows(y_), &saved, arena_);
+      c_.branch->forward({pass_, rows(x_), rows(y_), &saved, beside_, arena_});
     }
     EXPECT_EQ(arena_.used(), taken.saved) << "forward kept more than save() took";
     taken.forward_scratch = arena_.peak() - taken.saved;
     arena_.reset_peak();
     const Arena::Frame frame(arena_);
-    BranchSignals signals;
+    Kept signals;
     {
       const Place::Scope scope("branch", Phase::kBackward);
-      signals = c_.branch->backward(pass_, saved, rows(dy_), rows(dx_), arena_);
+      signals = c_.branch->backward({pass_, saved, rows(dy_), rows(dx_), beside_, arena_});
     }
     {
       const Place::Scope scope("branch", Phase::kUpdate);
-      c_.branch->accumulate(pass_, rows(x_), saved, rows(dy_), signals);
+      c_.branch->accumulate({pass_, rows(x_), saved, rows(dy_), signals, beside_});
     }
     taken.backward_scratch = arena_.peak() - taken.saved;
     return taken;
@@ -73,10 +74,11 @@ class Harness {
     const std::vector<float> training = y_;
     arena_.clear();
     arena_.reset_peak();
-    c_.branch->forward(pass_, rows(x_), rows(y_), nullptr, arena_);
+    c_.branch->forward({pass_, rows(x_), rows(y_), nullptr, beside_, arena_});
     EXPECT_EQ(y_, training) << "inference differs from training";
     EXPECT_EQ(arena_.used(), 0U);
-    EXPECT_EQ(arena_.peak(), walk_branch(*c_.branch, pass_, c_.d_model).memory.inference_scratch);
+    EXPECT_EQ(arena_.peak(),
+              walk_branch(*c_.branch, pass_, c_.d_model, beside_).memory.inference_scratch);
   }
 
   Complex loss(const Weights& weights) const {
@@ -105,7 +107,7 @@ class Harness {
   }
 
   void expect_cost() {
-    const Cost cost = cost_of(*c_.branch, pass_, c_.d_model);
+    const Cost cost = walk_branch(*c_.branch, pass_, c_.d_model, beside_).cost;
     meter_.clear();
     run();
     const std::array<std::pair<Phase, const Work*>, 3> phases = {
@@ -129,6 +131,7 @@ class Harness {
 
   const BranchCase& c_;
   Pass pass_;
+  Beside beside_;
   std::vector<float> x_;
   std::vector<float> memory_;
   std::vector<float> dy_;
@@ -145,7 +148,7 @@ class Harness {
 void expect_branch(const BranchCase& c) {
   Harness harness(c);
   const BranchMemory taken = harness.run();
-  const BranchMemory predicted = walk_branch(*c.branch, harness.pass(), c.d_model).memory;
+  const BranchMemory predicted = walk_branch(*c.branch, harness.pass(), c.d_model, c.beside).memory;
   EXPECT_EQ(taken.saved, predicted.saved);
   EXPECT_EQ(taken.forward_scratch, predicted.forward_scratch);
   EXPECT_EQ(taken.backward_scratch, predicted.backward_scratch);

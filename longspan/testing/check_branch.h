@@ -12,6 +12,7 @@ struct BranchCase {
   const Branch* branch = nullptr;
   Parameters* parameters = nullptr;  // of the branch, allocated
   Pass pass;                         // without memory: it is made here where memory_length > 0
+  Beside beside = {};
   std::size_t d_model = 0;
   // y from the parameters, "x" and, for cross-attention, "memory".
   std::function<Tensor<Complex>(const Weights&)> reference;

@@ -6,7 +6,7 @@
 
 namespace longspan::testing {
 
-DryBranch walk_branch(const Branch& branch, Pass pass, std::size_t d_model) {
+DryBranch walk_branch(const Branch& branch, Pass pass, std::size_t d_model, Beside beside) {
   const Dry dry;
   Arena arena = Arena::dry();
   const auto rows = [&](std::size_t count) {
@@ -14,29 +14,29 @@ DryBranch walk_branch(const Branch& branch, Pass pass, std::size_t d_model) {
   };
   const Matrix x = rows(pass.rows());
   pass.memory = rows(pass.memory_rows());
-  pass.memory_gradient = rows(pass.memory_rows());
+  beside.memory_gradient = rows(pass.memory_rows());
   DryBranch walked;
-  branch.forward(pass, x, x, nullptr, arena);
+  branch.forward({pass, x, x, nullptr, beside, arena});
   walked.memory.inference_scratch = arena.peak();
-  const BranchSaved saved = branch.save(pass, arena);
+  const Kept saved = branch.save(pass, arena);
   walked.memory.saved = arena.used();
   Meter meter;
   const Meter::Use use(meter);
   arena.reset_peak();
   {
     const Place::Scope scope("branch", Phase::kForward);
-    branch.forward(pass, x, x, &saved, arena);
+    branch.forward({pass, x, x, &saved, beside, arena});
   }
   walked.memory.forward_scratch = arena.peak() - walked.memory.saved;
   arena.reset_peak();
-  BranchSignals signals;
+  Kept signals;
   {
     const Place::Scope scope("branch", Phase::kBackward);
-    signals = branch.backward(pass, saved, x, x, arena);
+    signals = branch.backward({pass, saved, x, x, beside, arena});
   }
   {
     const Place::Scope scope("branch", Phase::kUpdate);
-    branch.accumulate(pass, x, saved, x, signals);
+    branch.accumulate({pass, x, saved, x, signals, beside});
   }
   walked.memory.backward_scratch = arena.peak() - walked.memory.saved;
   walked.cost = longspan::cost_of(meter)["branch"];

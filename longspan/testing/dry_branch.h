@@ -21,7 +21,7 @@ struct DryBranch {
   Cost cost;
   BranchMemory memory;
 };
-DryBranch walk_branch(const Branch& branch, Pass pass, std::size_t d_model);
+DryBranch walk_branch(const Branch& branch, Pass pass, std::size_t d_model, Beside beside = {});
 inline Cost cost_of(const Branch& branch, const Pass& pass, std::size_t d_model) {
   return walk_branch(branch, pass, d_model).cost;
 }

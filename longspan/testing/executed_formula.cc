@@ -5,6 +5,8 @@
 #include <string_view>
 
 #include "longspan/attention/registry.h"
+#include "longspan/base/config.h"
+#include "longspan/kernels/fourier/fourier.h"
 
 namespace longspan::testing {
 
@@ -35,6 +37,22 @@ std::string turn_of(std::string_view mechanisms, std::size_t layer) {
 Count real_tokens(std::span<const std::int32_t> lengths, std::size_t b, std::size_t length) {
   return lengths.empty() ? length : static_cast<Count>(lengths[b]);
 }
+
+struct ExpertOptions {
+  std::size_t experts = 8;
+  std::size_t top = 1;
+  double capacity = 1.25;
+  double balance = 0.01;
+  bool normalize = true;
+  template <class See>
+  void visit(See see) {
+    see("experts", experts);
+    see("top", top);
+    see("capacity", capacity);
+    see("balance", balance);
+    see("normalize", normalize);
+  }
+};
 
 class Formula {
  public:
@@ -90,7 +108,9 @@ class Formula {
   }
 
   Cost embedding(const Site& site, bool typed) const;
+  const std::string& attention_of(const Site& site) const;
   Cost attention(const Site& site) const;
+  Cost experts(const std::string& specification, const Site& site, Work& again);
   Cost feed_forward(Count rows) const;
   void stack(Site site, std::size_t layers, std::size_t frozen);
   void head();
@@ -98,6 +118,7 @@ class Formula {
   const ModelConfig& c_;
   const Batch& batch_;
   bool training_;
+  std::size_t loads_read_ = 0;
   CostTable table_;
 };
 
@@ -125,12 +146,14 @@ Cost Formula::embedding(const Site& site, bool typed) const {
   return cost;
 }
 
+const std::string& Formula::attention_of(const Site& site) const {
+  if (site.cross && !c_.cross_attention.empty()) return c_.cross_attention;
+  const bool own = both() && site.part == "decoder" && !c_.decoder_attention.empty();
+  return own ? c_.decoder_attention : c_.attention;
+}
+
 Cost Formula::attention(const Site& site) const {
-  std::string specification = c_.attention;
-  if (both() && site.part == "decoder" && !c_.decoder_attention.empty()) {
-    specification = c_.decoder_attention;
-  }
-  if (site.cross && !c_.cross_attention.empty()) specification = c_.cross_attention;
+  const std::string& specification = attention_of(site);
   const LoneAttention mechanism(turn_of(specification, site.layer),
                                 {.layer = site.layer,
                                  .d_model = c_.d_model,
@@ -186,25 +209,59 @@ Cost Formula::feed_forward(Count rows) const {
   return cost;
 }
 
+// T real tokens of M rows choose k of E experts, which compute S rows together.
+Cost Formula::experts(const std::string& specification, const Site& site, Work& again) {
+  ExpertOptions o;
+  if (specification.size() > 8) parse_options("experts", specification.substr(8), o);
+  const Count rows = site.rows(batch_.batch);
+  Count tokens = 0;
+  for (std::size_t b = 0; b < batch_.batch; ++b) tokens += real_tokens(site.key_lengths, b, site.m);
+  Count slots = 0;
+  for (std::size_t e = 0; e < o.experts; ++e) {
+    slots += static_cast<Count>(batch_.loads[loads_read_++]);
+  }
+  Cost cost = feed_forward(slots) + linear(rows, d(), o.experts, /*bias=*/false);
+  const bool divided = o.normalize && o.top > 1;
+  cost.forward += flops(Kind::kGather, 2 * slots * d()) +
+                  flops(Kind::kSoftmax, tokens * (5 * o.experts + (divided ? 2 * o.top - 1 : 0)));
+  again = cost.forward + flops(Kind::kSort, tokens * o.top);
+  cost.forward += flops(Kind::kSort, tokens * o.top * (o.experts + 1));
+  if (training_ && o.balance > 0.0) {
+    cost.forward += flops(Kind::kAdd, rows * o.experts + 2 * o.experts);
+  }
+  cost.backward +=
+      maccs(slots * d()) + flops(Kind::kGather, 2 * slots * d()) +
+      flops(Kind::kSoftmax, tokens * (5 * o.experts + o.top + (divided ? 4 * o.top : 0)));
+  return cost;
+}
+
 void Formula::stack(Site site, std::size_t layers, std::size_t frozen) {
   const Count rows = site.rows(batch_.batch);
   const bool reversible = c_.wiring == "reversible";
   for (std::size_t i = 0; i < layers; ++i) {
-    const auto add = [&](const std::string& name, Cost branch) {
+    // `again`: what computing it a second time costs, where that is not the same.
+    const auto add = [&](const std::string& name, Cost branch, const Work* again = nullptr) {
       Cost around = norm(rows, d());
       const Count elements = rows * d();
       const Work dropped = drops() ? flops(Kind::kDropout, elements) : Work{};
       around.forward += flops(Kind::kAdd, elements) + dropped;
       around.backward += flops(Kind::kAdd, elements) + dropped;
       for (Cost* cost : {&branch, &around}) {
-        if (reversible || c_.checkpointing) cost->backward += cost->forward;
+        if (reversible || c_.checkpointing) {
+          cost->backward += cost == &branch && again != nullptr ? *again : cost->forward;
+        }
         if (i < frozen) *cost = {.forward = cost->forward};
       }
       table_[name] += branch;
       table_["add & norm"] += around;
     };
     site.layer = i;
-    add("mha", attention(site));
+    if (turn_of(attention_of(site), i) == "fnet") {
+      const Work mixing = fourier_work(batch_.batch, site.m, c_.d_model);
+      add("fnet", {.forward = mixing, .backward = mixing});
+    } else {
+      add("mha", attention(site));
+    }
     if (both() && site.part == "decoder") {
       Site cross = site;
       cross.cross = true;
@@ -213,7 +270,13 @@ void Formula::stack(Site site, std::size_t layers, std::size_t frozen) {
       cross.key_lengths = batch_.source_lengths;
       add("cross", attention(cross));
     }
-    add("ffn", feed_forward(rows));
+    if (turn_of(c_.feed_forward, i).starts_with("experts")) {
+      Work again;
+      const Cost cost = experts(turn_of(c_.feed_forward, i), site, again);
+      add("ffn", cost, &again);
+    } else {
+      add("ffn", feed_forward(rows));
+    }
   }
   const bool concat = c_.streams == "concat";
   if (c_.wiring != "post" && c_.final_norm) {

@@ -119,4 +119,22 @@ ModelCase sample_model(std::uint64_t n) {
   return {fmt::format("{}: {} {} {}", n, c.family, c.wiring, c.attention), c, shape};
 }
 
+ModelCase sample_guest(std::uint64_t n) {
+  ModelCase sample = sample_model(n);
+  ModelConfig& c = sample.config;
+  Draws draw(~n);
+  if (c.family == "encoder" && draw.once_in(2)) {
+    c.attention = "fnet";
+    c.lora_rank = 0;
+    sample.shape.padded = sample.shape.padded && draw.once_in(2);
+  }
+  const std::size_t experts = draw.between(1, 5);
+  c.feed_forward = fmt::format("experts:experts={},top={},capacity={},balance={},normalize={}",
+                               experts, draw.between(1, std::min<std::size_t>(experts, 3)),
+                               0.5 * draw.between(1, 4), 0.01 * draw.below(2), draw.below(2));
+  if (draw.once_in(3)) c.feed_forward = draw.once_in(2) ? "dense" : c.feed_forward + "|dense";
+  sample.name += fmt::format(" {} {}", c.attention, c.feed_forward);
+  return sample;
+}
+
 }  // namespace longspan::testing

@@ -9,5 +9,7 @@
 namespace longspan::testing {
 
 ModelCase sample_model(std::uint64_t n);
+// The same with what is not attention and not one feed-forward: mixers, experts.
+ModelCase sample_guest(std::uint64_t n);
 
 }  // namespace longspan::testing

@@ -76,7 +76,7 @@ TEST_P(Stories, GreedyDecodingWritesTheReferenceStory) {
   const std::vector<std::int32_t> expected = greedy_tokens();
   ASSERT_EQ(expected.size(), 257U);
   Arena memory(model.cache_bytes(1, expected.size()));
-  std::vector<KeyValueCache> caches = model.make_caches(1, expected.size(), memory);
+  std::vector<DecodeCache> caches = model.make_caches(1, expected.size(), memory);
   std::vector<std::int32_t> written = {expected.front()};
   while (written.size() < expected.size()) {
     const ConstMatrix logits = model.decode(batch_of({&written.back(), 1}), caches);
@@ -90,7 +90,7 @@ TEST_P(Stories, APromptInPiecesGivesTheLogitsOfTheWhole) {
   const NpyArray<float> reference = read_npy<float>(kDirectory / "reference_logits.npy");
   const std::vector<std::int32_t> tokens = greedy_tokens();
   Arena memory(model.cache_bytes(1, 64));
-  std::vector<KeyValueCache> caches = model.make_caches(1, 64, memory);
+  std::vector<DecodeCache> caches = model.make_caches(1, 64, memory);
   std::size_t done = 0;
   for (const std::size_t piece : {17, 1, 31, 15}) {
     const ConstMatrix logits =

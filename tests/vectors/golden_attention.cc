@@ -108,13 +108,13 @@ void run_layer(const Case& golden, const MultiHeadAttentionConfig& config,
   const auto rows = [&](std::vector<float>& data) {
     return Matrix(data.data(), pass.rows(), shape[2]);
   };
-  layer.forward(pass, rows(x), rows(y), nullptr, arena);
+  layer.forward({pass, rows(x), rows(y), nullptr, {}, arena});
   comparison.output("out64", y);
-  const BranchSaved saved = layer.save(pass, arena);
-  layer.forward(pass, rows(x), rows(y), &saved, arena);
+  const Kept saved = layer.save(pass, arena);
+  layer.forward({pass, rows(x), rows(y), &saved, {}, arena});
   comparison.output("out64", y);
-  const BranchSignals signals = layer.backward(pass, saved, rows(dy), rows(dx), arena);
-  layer.accumulate(pass, rows(x), saved, rows(dy), signals);
+  const Kept signals = layer.backward({pass, saved, rows(dy), rows(dx), {}, arena});
+  layer.accumulate({pass, rows(x), saved, rows(dy), signals, {}});
   comparison.gradient("grad.x", dx);
   for (const LayerWeight& w : weights) {
     const WeightPart part(*parameters.find(w.ours), w);
@@ -128,10 +128,10 @@ Arena arena_of(const Branch& layer, const Pass& pass, std::size_t d_model) {
   const Dry dry;
   Arena arena = Arena::dry();
   const Matrix x(Dry::memory<float>(pass.rows() * d_model).data(), pass.rows(), d_model);
-  layer.forward(pass, x, x, nullptr, arena);
-  const BranchSaved saved = layer.save(pass, arena);
-  layer.forward(pass, x, x, &saved, arena);
-  layer.backward(pass, saved, x, x, arena);
+  layer.forward({pass, x, x, nullptr, {}, arena});
+  const Kept saved = layer.save(pass, arena);
+  layer.forward({pass, x, x, &saved, {}, arena});
+  layer.backward({pass, saved, x, x, {}, arena});
   return Arena(arena.peak());
 }
 

@@ -159,13 +159,13 @@ void run_linformer_layer(const Case& golden, Comparison& comparison) {
   const auto rows = [&](std::vector<float>& data) {
     return Matrix(data.data(), pass.rows(), width);
   };
-  layer.forward(pass, rows(x), rows(y), nullptr, arena);
+  layer.forward({pass, rows(x), rows(y), nullptr, {}, arena});
   comparison.output("out64", y);
-  const BranchSaved saved = layer.save(pass, arena);
-  layer.forward(pass, rows(x), rows(y), &saved, arena);
+  const Kept saved = layer.save(pass, arena);
+  layer.forward({pass, rows(x), rows(y), &saved, {}, arena});
   comparison.output("out64", y);
-  const BranchSignals signals = layer.backward(pass, saved, rows(dy), rows(dx), arena);
-  layer.accumulate(pass, rows(x), saved, rows(dy), signals);
+  const Kept signals = layer.backward({pass, saved, rows(dy), rows(dx), {}, arena});
+  layer.accumulate({pass, rows(x), saved, rows(dy), signals, {}});
 
   comparison.gradient("grad.x", dx);
   std::vector<float> dk;

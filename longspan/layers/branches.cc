@@ -1,0 +1,93 @@
+#include "longspan/layers/branches.h"
+
+#include <array>
+
+#include "longspan/base/config.h"
+#include "longspan/layers/experts.h"
+#include "longspan/layers/fourier_mixer.h"
+
+namespace longspan {
+
+namespace {
+
+std::unique_ptr<Branch> make_attention_branch(std::string_view mechanism, const BranchSite& site,
+                                              bool cross) {
+  MultiHeadAttentionConfig config = site.block.attention;
+  config.attention = mechanism;
+  config.stack = site.stack;
+  config.layer = site.layer;
+  config.cross = cross;
+  if (cross) {
+    config.causal = false;
+    config.rotary = nullptr;
+  }
+  return std::make_unique<MultiHeadAttention>(site.parameters, site.name, config);
+}
+
+std::unique_ptr<Branch> make_self(std::string_view options, const BranchSite& site) {
+  return make_attention_branch(options, site, /*cross=*/false);
+}
+
+std::unique_ptr<Branch> make_cross(std::string_view options, const BranchSite& site) {
+  return make_attention_branch(options, site, /*cross=*/true);
+}
+
+std::unique_ptr<Branch> make_dense(std::string_view options, const BranchSite& site) {
+  require(options.empty(), "[feed-forward] '{}'; it has no options", options);
+  return std::make_unique<FeedForward>(site.parameters, site.name, site.block.feed_forward);
+}
+
+std::unique_ptr<Branch> make_experts(std::string_view options, const BranchSite& site) {
+  ExpertsConfig config;
+  parse_options("experts", options, config);
+  return std::make_unique<Experts>(site.parameters, site.name, config, site.block.feed_forward);
+}
+
+std::unique_ptr<Branch> make_fourier(std::string_view options, const BranchSite& site) {
+  require(options.empty(), "[fnet] '{}'; it has no options", options);
+  return std::make_unique<FourierMixer>(
+      FourierMixerConfig{.causal = site.block.attention.causal, .cross = false});
+}
+
+constexpr std::array kBranches = {
+    BranchKind{"attention", "attention", "self-attention by a mechanism", &make_self},
+    BranchKind{"cross", "cross", "attention to another sequence", &make_cross},
+    BranchKind{"fnet", "mixer", "the Fourier transform over positions and features", &make_fourier},
+    BranchKind{"dense", "feed_forward", "two matrices and an activation, gated if asked",
+               &make_dense},
+    BranchKind{"experts", "feed_forward", "feed-forwards among which a router chooses",
+               &make_experts},
+};
+
+std::string_view name_part(std::string_view specification) {
+  return specification.substr(0, specification.find(':'));
+}
+
+}  // namespace
+
+std::span<const BranchKind> branch_kinds() { return kBranches; }
+
+const BranchKind* find_branch(std::string_view specification) {
+  for (const BranchKind& kind : kBranches) {
+    if (kind.name == name_part(specification)) return &kind;
+  }
+  return nullptr;
+}
+
+std::unique_ptr<Branch> make_branch(std::string_view specification, const BranchSite& site) {
+  const BranchKind* kind = find_branch(specification);
+  if (kind == nullptr) {
+    std::vector<std::string_view> known;
+    for (const BranchKind& k : kBranches) known.push_back(k.name);
+    throw_unknown("block", "branch", name_part(specification), known);
+  }
+  const std::size_t name = kind->name.size();
+  return kind->make(specification.size() > name ? specification.substr(name + 1) : "", site);
+}
+
+std::string mixer_of(std::string_view specification) {
+  return find_branch(specification) != nullptr ? std::string(specification)
+                                               : "attention:" + std::string(specification);
+}
+
+}  // namespace longspan

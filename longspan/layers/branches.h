@@ -1,0 +1,47 @@
+// The branches that a block can have, one line each.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "longspan/layers/branch.h"
+#include "longspan/layers/feed_forward.h"
+#include "longspan/layers/multi_head_attention.h"
+
+namespace longspan {
+
+// What all blocks of a stack have in common; a branch takes what it needs.
+struct BlockConfig {
+  MultiHeadAttentionConfig attention;
+  FeedForwardConfig feed_forward;
+};
+
+// Where a branch stands.
+struct BranchSite {
+  Parameters& parameters;
+  const BlockConfig& block;
+  std::string name;  // of its parameters: "encoder.0.attention"
+  std::string stack;
+  std::size_t layer = 0;
+};
+
+struct BranchKind {
+  std::string_view name;
+  std::string_view
+      place;  // its parameters are "<block>.<place>.…", its norm's "<block>.<place>_norm.…"
+  std::string_view summary;  // one line
+  // `options` is what stands behind "name:".
+  std::unique_ptr<Branch> (*make)(std::string_view options, const BranchSite& site);
+};
+std::span<const BranchKind> branch_kinds();
+
+// Of "name" or "name:options"; null where there is none.
+const BranchKind* find_branch(std::string_view specification);
+std::unique_ptr<Branch> make_branch(std::string_view specification, const BranchSite& site);
+
+// The branch that mixes tokens: "attention:" with a mechanism, or a mixer's own name.
+std::string mixer_of(std::string_view specification);
+
+}  // namespace longspan
