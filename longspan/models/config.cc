@@ -31,6 +31,8 @@ void check_positive(std::string_view what, float value) {
 void check(const ModelConfig& c) {
   check_choice("family", c.family, {"encoder", "decoder", "encoder-decoder", "mlp"});
   check_choice("head", c.head, {"lm", "classifier", "tagger"});
+  require(c.loss == "cross-entropy" || c.head != "lm",
+          "[model] the loss {} of a language model; need a classifier or tagger head", c.loss);
   check_choice("norm", c.norm, {"layer", "rms"});
   check_choice("pool", c.pool, {"first", "mean"});
   check_positive("layers", c.layers);

@@ -100,7 +100,7 @@ MlpConfig mlp_config(const ModelConfig& c) {
 }  // namespace
 
 Model::Model(const ModelConfig& config)
-    : config_(config), parameters_(std::make_unique<Parameters>()) {
+    : config_(config), parameters_(std::make_unique<Parameters>()), loss_(make_loss(config.loss)) {
   check(config);
   if (config.family == "mlp") {
     mlp_.emplace(*parameters_, "mlp", mlp_config(config));
@@ -170,13 +170,15 @@ void Model::begin_step(std::uint64_t step) {
   if (decoder_) decoder_->begin_step(step);
 }
 
-CrossEntropy Model::forward(const Batch& batch, RandomKey key, float scale) {
-  check_batch(batch, /*needs_targets=*/true);
-  prepare_training(batch);
+LossSum Model::forward(const Batch& batch, RandomKey key, float scale,
+                       std::span<History> histories) {
+  check_batch(batch, histories, /*needs_targets=*/true);
+  prepare_training(batch, histories);
+  step_.tape.histories = histories;
   return run_forward(batch, key, scale, step_);
 }
 
-CrossEntropy Model::run_forward(const Batch& batch, RandomKey key, float scale, Step& step) const {
+LossSum Model::run_forward(const Batch& batch, RandomKey key, float scale, Step& step) const {
   Arena& arena = step.arena;
   Tape& tape = step.tape;
   tape.key = key;
@@ -185,14 +187,14 @@ CrossEntropy Model::run_forward(const Batch& batch, RandomKey key, float scale, 
   Matrix x;
   if (has_encoder()) {
     const Place::Part part("encoder");
-    const Pass pass = encoder_pass(batch, key, true);
+    const Pass pass = encoder_pass(batch, key, true, tape.histories);
     x = encoder_embedding_->embed(pass, encoder_tokens(batch), &tape.encoder_embedding, arena);
     x = encoder_->forward(pass, x, tape.encoder, arena);
     tape.memory = x;
   }
   if (has_decoder()) {
     const Place::Part part("decoder");
-    Pass pass = decoder_pass(batch, key, true);
+    Pass pass = decoder_pass(batch, key, true, tape.histories);
     pass.memory = tape.memory;
     x = decoder_embedding_->embed(pass, decoder_tokens(batch), &tape.decoder_embedding, arena);
     x = decoder_->forward(pass, x, tape.decoder, arena);
@@ -205,7 +207,7 @@ CrossEntropy Model::run_forward(const Batch& batch, RandomKey key, float scale, 
   tape.head = head_->forward(output_pass(batch), x, /*saves=*/true, arena);
   tape.ready = true;
   const Place::Scope scope(Head::kMeter, Phase::kForward);
-  return cross_entropy_forward(tape.head.logits, targets(batch), scale);
+  return loss_->predict(tape.head.logits, goal(batch), scale);
 }
 
 void Model::backward(const Batch& batch, float scale) {
@@ -225,7 +227,7 @@ void Model::run_backward(const Batch& batch, float scale, Step& step) const {
   {
     const Place::Part part("head");
     const Place::Scope scope(Head::kMeter, Phase::kBackward);
-    cross_entropy_backward(tape.head.logits, targets(batch), scale);
+    loss_->error(tape.head.logits, goal(batch), scale);
     g = arena.matrix(out.rows(), output_width());
     head_->backward(out, tape.head, g, arena);
   }
@@ -236,7 +238,7 @@ void Model::run_backward(const Batch& batch, float scale, Step& step) const {
   Matrix encoder_gradient = g;
   if (has_decoder()) {
     const Place::Part part("decoder");
-    Pass pass = decoder_pass(batch, tape.key, true);
+    Pass pass = decoder_pass(batch, tape.key, true, tape.histories);
     if (has_encoder()) {
       const Place::Scope scope("cross", Phase::kBackward);
       pass.memory = tape.memory;
@@ -249,7 +251,7 @@ void Model::run_backward(const Batch& batch, float scale, Step& step) const {
   }
   if (has_encoder()) {
     const Place::Part part("encoder");
-    const Pass pass = encoder_pass(batch, tape.key, true);
+    const Pass pass = encoder_pass(batch, tape.key, true, tape.histories);
     encoder_gradient = encoder_->backward(pass, tape.encoder, encoder_gradient, arena);
     encoder_embedding_->backward(pass, encoder_tokens(batch), tape.encoder_embedding,
                                  encoder_gradient);

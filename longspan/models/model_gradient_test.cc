@@ -57,10 +57,10 @@ TEST_P(ModelGradient, LossAndEvaluationAreTheReferences) {
   const ModelConfig& config = GetParam().config;
   const double trained = ReferenceModel<double>(config, weights_, batch, true, kDropoutKey).loss();
   const double evaluated = ReferenceModel<double>(config, weights_, batch, false).loss();
-  const CrossEntropy loss = model_.forward(batch, kDropoutKey, 0.7F);
+  const LossSum loss = model_.forward(batch, kDropoutKey, 0.7F);
   EXPECT_NEAR(loss.loss, trained, 2e-6 * trained);
-  EXPECT_EQ(loss.counted, count_targets(batch.targets));
-  const CrossEntropy evaluation = model_.evaluate(batch);
+  EXPECT_EQ(loss.counted, model_.loss().count(batch));
+  const LossSum evaluation = model_.evaluate(batch);
   EXPECT_NEAR(evaluation.loss, evaluated, 2e-6 * evaluated);
   if (config.dropout > 0.0F) {
     EXPECT_GT(std::abs(trained - evaluated), 1e-3);

@@ -6,18 +6,19 @@
 
 namespace longspan {
 
-Matrix Model::infer(const Batch& batch, std::span<KeyValueCache> caches, Arena& arena) const {
+Matrix Model::infer(const Batch& batch, std::span<History> histories,
+                    std::span<KeyValueCache> caches, Arena& arena) const {
   Matrix x;
   Matrix memory;
   if (has_encoder()) {
     const Place::Part part("encoder");
-    const Pass pass = encoder_pass(batch, 0, false);
+    const Pass pass = encoder_pass(batch, 0, false, histories);
     x = encoder_embedding_->embed(pass, encoder_tokens(batch), nullptr, arena);
     memory = x = encoder_->infer(pass, x, {}, arena);
   }
   if (has_decoder()) {
     const Place::Part part("decoder");
-    Pass pass = decoder_pass(batch, 0, false);
+    Pass pass = decoder_pass(batch, 0, false, histories);
     pass.memory = memory;
     TokenInput tokens = decoder_tokens(batch);
     if (!caches.empty()) tokens.first_position = caches.front().used;
@@ -31,27 +32,29 @@ Matrix Model::infer(const Batch& batch, std::span<KeyValueCache> caches, Arena& 
   return x;
 }
 
-ConstMatrix Model::run_logits(const Batch& batch, Arena& arena) const {
-  const Matrix x = infer(batch, {}, arena);
+ConstMatrix Model::run_logits(const Batch& batch, std::span<History> histories,
+                              Arena& arena) const {
+  const Matrix x = infer(batch, histories, {}, arena);
   const Place::Part part("head");
   return head_->forward(output_pass(batch), x, /*saves=*/false, arena).logits;
 }
 
-ConstMatrix Model::logits(const Batch& batch) {
-  check_batch(batch, /*needs_targets=*/false);
-  book("inference", batch, 0, [&] { return walk_inference(batch, dry_step_); });
-  return run_logits(batch, step_.arena);
+ConstMatrix Model::logits(const Batch& batch, std::span<History> histories) {
+  check_batch(batch, histories, /*needs_targets=*/false);
+  book("inference", batch, past(histories),
+       [&] { return walk_inference(batch, histories, dry_step_); });
+  return run_logits(batch, histories, step_.arena);
 }
 
-CrossEntropy Model::evaluate(const Batch& batch) {
-  check_batch(batch, /*needs_targets=*/true);
-  return loss_of(logits(batch), batch);
+LossSum Model::evaluate(const Batch& batch, std::span<History> histories) {
+  check_batch(batch, histories, /*needs_targets=*/true);
+  return measure(logits(batch, histories), batch);
 }
 
-CrossEntropy Model::loss_of(ConstMatrix scores, const Batch& batch) const {
+LossSum Model::measure(ConstMatrix scores, const Batch& batch) const {
   const Place::Part part("head");
   const Place::Scope scope(Head::kMeter, Phase::kForward);
-  return cross_entropy(scores, targets(batch));
+  return loss_->measure(scores, goal(batch));
 }
 
 ConstMatrix Model::decode(const Batch& batch, std::span<KeyValueCache> caches) {
@@ -64,9 +67,7 @@ ConstMatrix Model::decode(const Batch& batch, std::span<KeyValueCache> caches) {
           decoder_->self_attentions());
   require(batch.lengths.empty(),
           "[model] lengths of padded sequences while decoding; need whole sequences");
-  require(batch.histories.empty(),
-          "[model] a memory of earlier segments while decoding; the caches are the memory");
-  check_batch(batch, /*needs_targets=*/false);
+  check_batch(batch, {}, /*needs_targets=*/false);
   const KeyValueCache& first = caches.front();
   require(first.batch == batch.batch, "[model] {} sequences; the caches are for {}", batch.batch,
           first.batch);
@@ -85,7 +86,7 @@ ConstMatrix Model::decode(const Batch& batch, std::span<KeyValueCache> caches) {
 
 ConstMatrix Model::run_decode(const Batch& batch, std::span<KeyValueCache> caches,
                               Arena& arena) const {
-  const Matrix x = infer(batch, caches, arena);
+  const Matrix x = infer(batch, {}, caches, arena);
   const Place::Part part("head");
   Pass last = output_pass(batch);
   last.length = 1;

@@ -169,7 +169,7 @@ std::vector<float> train_bits(const ModelConfig& config, const Batch& batch, int
   Model model = make_model(config);
   std::vector<float> bits;
   for (RandomKey key = 0; key < 2; ++key) {
-    const CrossEntropy loss = model.forward(batch, key, 0.1F);
+    const LossSum loss = model.forward(batch, key, 0.1F);
     model.backward(batch, 0.1F);
     bits.push_back(static_cast<float>(loss.loss));
   }

@@ -14,8 +14,8 @@
 // after formulas.md A.4 of the documents that the project grew from.
 #pragma once
 
+#include "longspan/base/batch.h"
 #include "longspan/base/cost.h"
-#include "longspan/models/batch.h"
 #include "longspan/models/config.h"
 
 namespace longspan::testing {

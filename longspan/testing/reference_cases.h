@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "longspan/attention/registry.h"
+#include "longspan/base/batch.h"
 #include "longspan/base/meter.h"
-#include "longspan/models/batch.h"
 #include "longspan/models/config.h"
 
 namespace longspan::testing {

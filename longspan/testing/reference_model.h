@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "longspan/models/batch.h"
+#include "longspan/base/batch.h"
 #include "longspan/models/config.h"
 #include "longspan/testing/reference.h"
 
