@@ -22,7 +22,7 @@ class Writer {
   std::span<const float> scores();
   void append(std::int32_t token);
   // Whether there is no room for another token.
-  bool full() const { return answers_ && tokens_.size() >= context_; }
+  bool full() const { return answers_ && tokens_.size() > context_; }
 
  private:
   Batch whole() const;
