@@ -8,7 +8,7 @@ namespace longspan {
 
 namespace {
 
-Targets targets_of(const Goal& goal) { return {goal.targets, goal.counted}; }
+Targets targets_of(const Goal& goal) { return {goal.batch.targets, goal.counted}; }
 
 LossSum sum_of(const CrossEntropy& sum) { return {sum.loss, sum.counted, sum.correct}; }
 
@@ -27,10 +27,10 @@ void CrossEntropyLoss::check(const Batch& batch, std::size_t rows, std::size_t o
 }
 
 Goal CrossEntropyLoss::goal(const Batch& batch, std::size_t rows, std::size_t /*outputs*/) const {
-  if (batch.targets.empty()) {
-    return {.targets = Dry::memory<const std::int32_t>(rows), .counted = rows};
-  }
-  return {.targets = batch.targets, .counted = count(batch)};
+  if (!batch.targets.empty()) return {batch, count(batch)};
+  Goal goal{batch, rows};
+  goal.batch.targets = Dry::memory<const std::int32_t>(rows);
+  return goal;
 }
 
 LossSum CrossEntropyLoss::measure(ConstMatrix scores, const Goal& goal) const {

@@ -14,7 +14,6 @@ class CrossEntropyLoss final : public Loss {
   static constexpr std::string_view kName = "cross-entropy";
 
   std::string_view name() const override { return kName; }
-  bool classifies() const override { return true; }
   bool without_backward() const override { return true; }
   std::size_t count(const Batch& batch) const override;
   void check(const Batch& batch, std::size_t rows, std::size_t outputs) const override;

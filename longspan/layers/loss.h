@@ -6,9 +6,8 @@
 // A model, a rule and a trainer know losses by this alone; one stem per loss, one line in loss.cc.
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
 #include <memory>
-#include <span>
 #include <string_view>
 
 #include "longspan/base/batch.h"
@@ -22,11 +21,10 @@ struct LossSum {
   std::size_t correct = 0;  // of those, where a loss can tell
 };
 
-// What a loss compares the rows of the scores with. How many targets count is known beforehand: a
-// dry step has no others.
+// What a loss compares the rows of the scores with: targets, values, times, whatever it needs of the
+// batch. How many targets count is known beforehand: a dry step has no others.
 struct Goal {
-  std::span<const std::int32_t> targets;
-  std::span<const float> values;
+  Batch batch;
   std::size_t counted = 0;
 };
 
@@ -34,8 +32,6 @@ class Loss {
  public:
   virtual ~Loss() = default;
   virtual std::string_view name() const = 0;
-  // Whether LossSum::correct means anything, and the loss is one of a token in nats.
-  virtual bool classifies() const = 0;
   // Whether a rule without a backward pass may feed its error back.
   virtual bool without_backward() const = 0;
 
@@ -43,7 +39,7 @@ class Loss {
   virtual std::size_t count(const Batch& batch) const = 0;
   // Throws Error unless the batch has targets for that many rows of scores.
   virtual void check(const Batch& batch, std::size_t rows, std::size_t outputs) const = 0;
-  // The batch's; of a batch without, addresses that stand for targets which all count.
+  // The batch; where it has no targets, with addresses that stand for some which all count.
   virtual Goal goal(const Batch& batch, std::size_t rows, std::size_t outputs) const = 0;
 
   // The sum alone; the scores are kept.

@@ -11,7 +11,7 @@ namespace {
 LossSum sum_of(const SquaredErrorSum& sum) { return {sum.loss, sum.counted, 0}; }
 
 ConstMatrix values_of(const Goal& goal, ConstMatrix scores) {
-  return {goal.values.data(), scores.rows, scores.cols};
+  return {goal.batch.values.data(), scores.rows, scores.cols};
 }
 
 }  // namespace
@@ -24,10 +24,10 @@ void SquaredError::check(const Batch& batch, std::size_t rows, std::size_t outpu
 }
 
 Goal SquaredError::goal(const Batch& batch, std::size_t rows, std::size_t outputs) const {
-  if (batch.values.empty()) {
-    return {.values = Dry::memory<const float>(rows * outputs), .counted = rows * outputs};
-  }
-  return {.values = batch.values, .counted = count(batch)};
+  if (!batch.values.empty()) return {batch, count(batch)};
+  Goal goal{batch, rows * outputs};
+  goal.batch.values = Dry::memory<const float>(rows * outputs);
+  return goal;
 }
 
 LossSum SquaredError::measure(ConstMatrix scores, const Goal& goal) const {

@@ -15,7 +15,6 @@ class SquaredError final : public Loss {
   static constexpr std::string_view kName = "squared-error";
 
   std::string_view name() const override { return kName; }
-  bool classifies() const override { return false; }
   bool without_backward() const override { return true; }
   std::size_t count(const Batch& batch) const override;
   void check(const Batch& batch, std::size_t rows, std::size_t outputs) const override;

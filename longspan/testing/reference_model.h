@@ -43,8 +43,11 @@ class ReferenceModel {
     }
     return head(x);
   }
-  // Σ cross-entropy, not scaled.
-  S loss() const { return cross_entropy_of(logits(), batch_.targets); }
+  // Σ of the loss, not scaled.
+  S loss() const {
+    return c_.loss == "squared-error" ? squared_error_of(logits(), batch_.values)
+                                      : cross_entropy_of(logits(), batch_.targets);
+  }
 
  private:
   struct Side {
