@@ -2,7 +2,6 @@
 #include <fmt/core.h>
 
 #include <csignal>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>

@@ -36,7 +36,7 @@ TEST(Copy, SequencesAreWrittenTwice) {
 }
 
 TEST(Copy, ABatchIsAFunctionOfSeedAndStep) {
-  CopyTask task({.length = 20});
+  CopyTask task({.length = 20, .symbols = 127});
   BatchMemory a;
   BatchMemory b;
   task.training_batch(1, 5, 4, a);
@@ -68,9 +68,9 @@ TEST(Copy, AsksForADecoder) {
       task.judge(Split::kValidation, {.loss = 10.0, .counted = 20, .correct = 15, .sequences = 2});
   EXPECT_DOUBLE_EQ(q.loss(), 0.5);
   EXPECT_EQ(q.line, "loss 0.5000, accuracy 75.00 %");
-  EXPECT_EQ(message_of([] { CopyTask({.length = 5}); }),
+  EXPECT_EQ(message_of([] { CopyTask({.length = 5, .symbols = 3}); }),
             "[copy] length 5; need an even number of at least 4");
-  EXPECT_NE(message_of([] { CopyTask({.symbols = 0}); }), "");
+  EXPECT_NE(message_of([] { CopyTask({.length = 8, .symbols = 0}); }), "");
 }
 
 }  // namespace

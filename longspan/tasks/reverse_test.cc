@@ -30,7 +30,7 @@ TEST(Reverse, TargetsAreTheSourceBackwardsAndEnd) {
 }
 
 TEST(Reverse, ABatchIsAFunctionOfSeedAndStep) {
-  ReverseTask task({});
+  ReverseTask task(ReverseTask::Config{});
   BatchMemory a;
   BatchMemory b;
   task.training_batch(1, 5, 4, a);
@@ -70,7 +70,7 @@ TEST(Reverse, AsksForAnEncoderAndADecoder) {
   EXPECT_EQ(task.encode("7 8"), (std::vector<std::int32_t>{7, 8}));
   EXPECT_EQ(message_of([&] { task.encode("1 2 3 4 5 6"); }),
             "[reverse] 6 symbols; the model reads at most 5");
-  EXPECT_NE(message_of([] { ReverseTask({.length = 0}); }), "");
+  EXPECT_NE(message_of([] { ReverseTask({.length = 0, .symbols = 3}); }), "");
 }
 
 }  // namespace

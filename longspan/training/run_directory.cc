@@ -140,6 +140,9 @@ RunConfig run_config_from(const json& object, const std::filesystem::path& direc
   config.train = config_from_json<TrainConfig>("training", part(object, "training", directory));
   read_data(part(object, "data", directory), config);
   config.vocabulary = vocabulary_from(part(object, "vocabulary", directory), directory);
+  if (config.vocabulary && find_task(config.data.task).has_option("vocabulary")) {
+    config.options["vocabulary"] = config.vocabulary->kind();
+  }
   require(!config.vocabulary || config.vocabulary->size() == config.model.vocab,
           "[checkpoint] {}: the vocabulary has {} tokens; the model {}", directory.string(),
           config.vocabulary ? config.vocabulary->size() : 0, config.model.vocab);

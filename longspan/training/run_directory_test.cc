@@ -112,7 +112,8 @@ TEST(RunDirectory, OpensEarlierConfigurations) {
                   {"batch", 3U},    {"accumulate", 2U}, {"patch", 4U}};
   text["vocabulary"] = {{"kind", "bytes"}, {"code_points", nlohmann::json::array()}};
   const RunConfig run = run_config_from(text, "here");
-  EXPECT_EQ(run.options, (TaskOptions{{"data", "a.txt"}, {"length", "32"}}));
+  EXPECT_EQ(run.options,
+            (TaskOptions{{"data", "a.txt"}, {"length", "32"}, {"vocabulary", "bytes"}}));
   EXPECT_EQ(run.data.batch, 3U);
   EXPECT_EQ(run.data.accumulate, 2U);
   EXPECT_EQ(run.model.loss, "cross-entropy");

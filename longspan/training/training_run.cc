@@ -28,6 +28,8 @@ void fit(const ModelNeeds& needs, std::size_t hidden, ModelConfig& model) {
 }  // namespace
 
 TrainingRun::TrainingRun(const TrainingOptions& options) : options_(options) {
+  require(options.eval_every > 0 || (options.patience == 0 && !options.keep_best),
+          "[train] --patience or --keep-best without validations; need --eval-every above 0");
   if (options_.resume) {
     go_on();
   } else {

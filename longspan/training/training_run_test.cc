@@ -129,6 +129,10 @@ TEST(TrainingRun, RefusesWhatDoesNotFit) {
   o.out = (scratch / "none").string();
   o.run.data.batch = 0;
   EXPECT_NE(message_of([&] { TrainingRun run(o); }).find("batch 0"), std::string::npos);
+  o.run.data.batch = 2;
+  o.eval_every = 0;
+  o.patience = 1;
+  EXPECT_NE(message_of([&] { TrainingRun run(o); }).find("--eval-every"), std::string::npos);
   EXPECT_FALSE(std::filesystem::exists(scratch / "none"));
 }
 
