@@ -52,6 +52,8 @@ struct BatchMemory {
   std::vector<std::int32_t> targets;
   std::vector<std::int32_t> source;
   std::vector<float> features;
+  std::vector<float> times;
+  std::vector<float> values;
 };
 
 // What an evaluation summed. The first three are the loss's; a task adds the others where it needs
