@@ -31,19 +31,20 @@ void add_version(CLI::App& app, const Common& common);
 
 // Numbers are checked here, because a negative count would wrap around on its way into an unsigned
 // one.
+inline CLI::Validator not_negative() {
+  return {[](const std::string& input) {
+            const bool fits = input.find('-') == std::string::npos;
+            return fits ? std::string() : "need a whole number from 0, not " + input;
+          },
+          ""};
+}
+
 template <class T>
 void add_number(CLI::App& command, const char* name, T& value, const char* text,
                 const std::string& group = "Options") {
-  command.add_option(name, value, text)
-      ->check(CLI::Number)
-      ->check(CLI::Validator(
-          [](const std::string& input) {
-            const bool fits = std::is_floating_point_v<T> || input.find('-') == std::string::npos;
-            return fits ? std::string() : "need a whole number from 0, not " + input;
-          },
-          ""))
-      ->group(group)
-      ->capture_default_str();
+  CLI::Option* const option = command.add_option(name, value, text)->check(CLI::Number);
+  if (!std::is_floating_point_v<T>) option->check(not_negative());
+  option->group(group)->capture_default_str();
 }
 
 inline void add_text(CLI::App& command, const char* name, std::string& value, const char* text,

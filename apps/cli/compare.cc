@@ -20,7 +20,7 @@
 #include "longspan/report/compare_summary.h"
 #include "longspan/report/compare_text.h"
 #include "longspan/report/page.h"
-#include "run_directory.h"
+#include "longspan/training/run_directory.h"
 
 namespace longspan::cli {
 

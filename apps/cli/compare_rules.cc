@@ -10,7 +10,8 @@
 #include "longspan/base/error.h"
 #include "longspan/base/memory.h"
 #include "longspan/measure/sampling.h"
-#include "text_runs.h"
+#include "longspan/tasks/registry.h"
+#include "longspan/training/evaluate.h"
 
 namespace longspan::cli {
 
@@ -35,8 +36,8 @@ Work total(const CostTable& table) {
 
 class RuleRun {
  public:
-  RuleRun(const CompareRulesOptions& o, const TextCorpus& corpus, std::string_view rule)
-      : o_(o), corpus_(corpus), buffer_(o.batch, o.length), model_(o.model) {
+  RuleRun(const CompareRulesOptions& o, Task& task, std::string_view rule)
+      : o_(o), task_(task), model_(o.model) {
     model_.allocate(o.train.seed);
     TrainConfig config = o.train;
     config.rule = rule;
@@ -54,8 +55,7 @@ class RuleRun {
     result_.compute_steps = budget / result_.work.flops();
     std::vector<double> seconds;
     for (std::uint64_t step = 0; step < std::max(o_.steps, result_.compute_steps); ++step) {
-      corpus_.training_batch(o_.train.seed, step, buffer_.fill_view(o_.batch));
-      const Batch batch = buffer_.batch(o_.batch);
+      const Batch batch = task_.training_batch(o_.train.seed, step, o_.batch, memory_);
       const double start = stopwatch_seconds();
       result_.finite = trainer_->step({&batch, 1}).finite && result_.finite;
       seconds.push_back(stopwatch_seconds() - start);
@@ -69,13 +69,13 @@ class RuleRun {
 
  private:
   double judge() {
-    return evaluate_text(model_, corpus_, Split::kValidation, o_.length, o_.batch, o_.eval_windows)
+    return evaluate(model_, task_, task_.held_out(), {.batch = o_.batch, .limit = o_.eval_windows})
         .loss();
   }
 
   const CompareRulesOptions& o_;
-  const TextCorpus& corpus_;
-  WindowBuffer buffer_;
+  Task& task_;
+  BatchMemory memory_;
   Model model_;
   std::unique_ptr<Trainer> trainer_;
   RuleResult result_;
@@ -133,15 +133,17 @@ void run_compare_rules(const CompareRulesOptions& given, const Common& common) {
   CompareRulesOptions o = given;
   require(!o.data.empty(), "[compare] no text to learn; need --text FILE");
   require(o.steps > 0, "[compare] no steps; need at least 1");
-  const TextCorpus corpus(o.data, "characters");
-  corpus.require_length(o.length);
-  o.model.vocab = corpus.vocabulary().size();
+  const auto task =
+      find_task("text").make({{"data", o.data}, {"length", std::to_string(o.length)}});
+  task->open();
+  task->examples(Split::kTraining);
+  o.model.vocab = task->needs().vocabulary;
   o.model.max_length = o.length;
   o.train.schedule.floor = std::min(o.train.schedule.floor, o.train.schedule.peak);
   std::vector<RuleResult> results;
   std::uint64_t budget = 0;
   for (const RuleEntry& rule : rules()) {
-    RuleRun run(o, corpus, rule.name);
+    RuleRun run(o, *task, rule.name);
     if (budget == 0) budget = o.steps * run.work().flops();  // backpropagation is the first
     results.push_back(run.run(budget));
     if (!common.quiet && !common.json) fmt::print(stderr, "{}: done\n", rule.name);

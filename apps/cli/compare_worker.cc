@@ -29,7 +29,7 @@
 #include "longspan/models/pretrained.h"
 #include "longspan/report/record_json.h"
 #include "longspan/tasks/text.h"
-#include "run_directory.h"
+#include "longspan/training/run_directory.h"
 
 namespace longspan::cli {
 
@@ -60,8 +60,9 @@ Source open_checkpoint(const std::string& directory, std::size_t length) {
   } else {
     LoadedRun run = load_run(directory);
     source.model = std::move(run.model);
-    if (std::filesystem::exists(run.config.data.data)) {
-      const TextCorpus corpus(run.config.data.data, run.config.vocabulary);
+    const std::string data = run.config.options["data"];
+    if (run.config.vocabulary && std::filesystem::exists(data)) {
+      const TextCorpus corpus(data, *run.config.vocabulary);
       if (corpus.size() > length + 1) {
         source.tokens.resize(length);
         std::vector<std::int32_t> targets(length);

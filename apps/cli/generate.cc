@@ -4,14 +4,17 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "command.h"
 #include "longspan/base/error.h"
-#include "run_directory.h"
-#include "sampler.h"
+#include "longspan/training/run_directory.h"
+#include "longspan/training/sampler.h"
+#include "longspan/training/writer.h"
 
 namespace longspan::cli {
 
@@ -24,83 +27,53 @@ struct GenerateOptions {
   SamplerConfig sampler;
 };
 
-// A growing text and the cache behind it. When the model's context is full, it starts again with
-// the newer half of it. A mechanism that cannot decode reads the whole context for each token.
-class Writer {
- public:
-  explicit Writer(Model& model)
-      : model_(model), context_(model.config().max_length), decodes_(model.decodes()) {
-    require(model.config().family == "decoder", "[generate] the model is an {}; need a decoder",
-            model.config().family);
-    if (!decodes_) return;
-    memory_ = Arena(model.cache_bytes(1, context_));
-    caches_ = model.make_caches(1, context_, memory_);
-  }
-
-  // Logits of what follows `tokens`, the last `fresh` of which are new to the cache.
-  std::span<const float> read(std::span<const std::int32_t> tokens, std::size_t fresh) {
-    Batch batch;
-    batch.batch = 1;
-    if (!decodes_) {
-      batch.length = std::min(tokens.size(), context_);
-      batch.tokens = tokens.last(batch.length);
-      return model_.logits(batch).row(batch.length - 1);
-    }
-    if (caches_.front().used + fresh > context_) {
-      for (DecodeCache& c : caches_) c.clear();
-      fresh = std::min(tokens.size(), std::max<std::size_t>(1, context_ / 2));
-    }
-    batch.length = fresh;
-    batch.tokens = tokens.last(fresh);
-    return model_.decode(batch, caches_).row(0);
-  }
-
- private:
-  Model& model_;
-  std::size_t context_;
-  bool decodes_;
-  Arena memory_;
-  std::vector<DecodeCache> caches_;
+// What was written, and how long it took.
+struct Written {
+  std::vector<std::int32_t> tokens;
+  double seconds = 0.0;
 };
+
+Written write(const GenerateOptions& o, Model& model, const Task& task, bool shows) {
+  std::vector<std::int32_t> prompt = task.encode(o.prompt);
+  require(!prompt.empty(), "[generate] the prompt is empty; need at least one character");
+  // An answer stands alone; a text goes on from its prompt.
+  if (shows && task.boundary() < 0) fmt::print("{}", task.decode(prompt));
+  Writer writer(model, std::move(prompt), task.boundary());
+  Sampler sampler(o.sampler);
+  Written written;
+  const auto start = std::chrono::steady_clock::now();
+  while (written.tokens.size() < o.tokens && !writer.full()) {
+    const std::int32_t token = sampler.draw(writer.scores(), written.tokens.size());
+    if (token == task.boundary()) break;
+    written.tokens.push_back(token);
+    writer.append(token);
+    if (shows) {
+      fmt::print("{}", task.decode(std::span(written.tokens).last(1)));
+      std::fflush(stdout);
+    }
+  }
+  written.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return written;
+}
 
 void run_generate(const GenerateOptions& o, const Common& common) {
   check(o.sampler);
   LoadedRun run = load_run(o.directory);
-  const Vocabulary& vocabulary = run.config.vocabulary;
-  std::vector<std::int32_t> tokens = vocabulary.encode("the prompt", o.prompt);
-  require(!tokens.empty(), "[generate] the prompt is empty; need at least one character");
-  if (!common.json) fmt::print("{}", o.prompt);
-  const std::size_t prompt_size = tokens.size();
-  tokens.reserve(prompt_size + o.tokens);
-  Writer writer(*run.model);
-  Sampler sampler(o.sampler);
-  const auto start = std::chrono::steady_clock::now();
-  std::size_t fresh = prompt_size;
-  for (std::size_t i = 0; i < o.tokens; ++i) {
-    const auto logits = writer.read(tokens, fresh);
-    tokens.push_back(sampler.draw(logits, i));
-    fresh = 1;
-    if (!common.json) {
-      fmt::print("{}", vocabulary.decode(std::span(tokens).last(1)));
-      std::fflush(stdout);
-    }
-  }
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const std::unique_ptr<Task> task = run.config.make_task();
+  const Written written = write(o, *run.model, *task, !common.json);
   if (common.json) {
-    const nlohmann::json result = {
-        {"prompt", o.prompt},
-        {"text", vocabulary.decode(std::span(tokens).subspan(prompt_size))},
-        {"tokens", o.tokens},
-        {"seconds", seconds}};
+    const nlohmann::json result = {{"prompt", o.prompt},
+                                   {"text", task->decode(written.tokens)},
+                                   {"tokens", written.tokens.size()},
+                                   {"seconds", written.seconds}};
     fmt::print("{}\n", result.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     return;
   }
   fmt::print("\n");
   std::fflush(stdout);  // before what goes to the other stream
   if (!common.quiet) {
-    fmt::print(stderr, "{} tokens, {:.0f} a second\n", o.tokens,
-               static_cast<double>(o.tokens) / std::max(seconds, 1e-9));
+    fmt::print(stderr, "{} tokens, {:.0f} a second\n", written.tokens.size(),
+               static_cast<double>(written.tokens.size()) / std::max(written.seconds, 1e-9));
   }
 }
 
@@ -119,7 +92,8 @@ void add_generate(CLI::App& app, const Common& common) {
   command->footer(
       "Examples:\n"
       "  longspan generate model --prompt 'ROMEO:' --tokens 300\n"
-      "  longspan generate model --temperature 0");
+      "  longspan generate model --temperature 0\n"
+      "  longspan generate reverse --prompt '3 1 4 1 5' --temperature 0");
   command->callback([o, &common] { run_generate(*o, common); });
 }
 

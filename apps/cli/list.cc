@@ -41,7 +41,8 @@ nlohmann::json as_json() {
   for (const Preset& p : presets()) {
     json["models"].push_back({{"name", p.name}, {"summary", p.summary}, {"source", p.source}});
   }
-  for (const Task& t : tasks()) json["tasks"].push_back({{"name", t.name}, {"summary", t.summary}});
+  for (const TaskEntry& t : tasks())
+    json["tasks"].push_back({{"name", t.name}, {"summary", t.summary}});
   for (const RuleEntry& r : rules()) {
     json["rules"].push_back({{"name", r.name}, {"summary", r.summary}});
   }
@@ -67,7 +68,7 @@ void print_tables() {
     fmt::print("{:<20} {:<50} {}\n", p.name, p.summary, p.source);
   }
   fmt::print("\n{:<20} {}\n", "task", "what is learned");
-  for (const Task& t : tasks()) fmt::print("{:<20} {}\n", t.name, t.summary);
+  for (const TaskEntry& t : tasks()) fmt::print("{:<20} {}\n", t.name, t.summary);
   fmt::print("\n{:<20} {}\n", "rule", "how");
   for (const RuleEntry& r : rules()) fmt::print("{:<20} {}\n", r.name, r.summary);
 }

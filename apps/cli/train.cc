@@ -1,22 +1,38 @@
 // longspan train: a model from data, resumable bit for bit.
-#include "train.h"
+#include <fmt/core.h>
 
+#include <csignal>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 
-#include "longspan/tasks/registry.h"
+#include "command.h"
+#include "longspan/base/memory.h"
+#include "longspan/measure/memory.h"
+#include "longspan/training/training_run.h"
+#include "progress.h"
+#include "task_flags.h"
 
 namespace longspan::cli {
 
 namespace {
 
+struct TrainOptions {
+  TrainOptions() { training.run.model.positions = "rotary"; }
+
+  TrainingOptions training;
+  TaskFlags task;
+  bool no_bias = false;
+  bool untied = false;
+};
+
 void add_model_options(CLI::App& command, TrainOptions& o) {
-  ModelConfig& m = o.run.model;
+  ModelConfig& m = o.training.run.model;
   const std::string group = "Model";
-  add_text(command, "--model", o.model, "Of images: mlp, or encoder (of patches)", group);
   add_number(command, "--layers", m.layers, "Layers", group);
-  add_number(command, "--hidden", o.hidden, "Width of a perceptron's layers", group);
-  add_number(command, "--patch", o.run.data.patch, "Side of an encoder's patches", group);
+  add_number(command, "--decoder-layers", m.decoder_layers,
+             "Of an encoder–decoder's decoder; 0: as many", group);
+  add_number(command, "--hidden", o.training.hidden, "Width of a perceptron's layers", group);
   add_number(command, "--d-model", m.d_model, "Width", group);
   add_number(command, "--heads", m.heads, "Attention heads", group);
   add_number(command, "--kv-heads", m.kv_heads, "Key-value heads; 0: as many as heads", group);
@@ -44,7 +60,7 @@ void add_model_options(CLI::App& command, TrainOptions& o) {
 }
 
 void add_learning_options(CLI::App& command, TrainOptions& o) {
-  TrainConfig& t = o.run.train;
+  TrainConfig& t = o.training.run.train;
   const std::string group = "Learning";
   add_text(command, "--rule", t.rule, "Learning rule; see longspan list", group);
   add_text(command, "--last-layer", t.feedback.last_layer,
@@ -66,7 +82,7 @@ void add_learning_options(CLI::App& command, TrainOptions& o) {
   add_number(command, "--lr", t.schedule.peak, "Highest learning rate", group);
   add_number(command, "--lr-floor", t.schedule.floor, "Last learning rate", group);
   add_text(command, "--schedule", t.schedule.kind, "constant, linear or cosine", group);
-  add_number(command, "--schedule-steps", o.schedule_steps,
+  add_number(command, "--schedule-steps", o.training.schedule_steps,
              "Steps until the last learning rate; 0: --steps", group);
   add_number(command, "--warmup", t.schedule.warmup, "Steps of linear warm-up", group);
   add_number(command, "--weight-decay", t.optimizer.weight_decay, "Weight decay of matrices",
@@ -79,23 +95,152 @@ void add_learning_options(CLI::App& command, TrainOptions& o) {
 }
 
 void add_run_options(CLI::App& command, TrainOptions& o) {
-  command.add_option("task", o.task, "What to learn: text or images")->required();
-  command.add_option("--data", o.run.data.data, "The text file, or the directory of images");
-  add_text(command, "--out", o.out, "Where the checkpoint goes");
-  add_number(command, "--steps", o.steps, "Steps in all");
-  add_number(command, "--epochs", o.epochs, "Images: passes over them, instead of --steps");
-  add_text(command, "--vocabulary", o.vocabulary, "characters or bytes");
-  add_number(command, "--length", o.run.data.length, "Tokens per sequence");
-  add_number(command, "--batch", o.run.data.batch, "Sequences per batch");
-  add_number(command, "--accumulate", o.run.data.accumulate, "Batches per update");
-  add_number(command, "--eval-every", o.eval_every, "Steps between validations; 0: never");
-  add_number(command, "--eval-windows", o.eval_windows, "Windows of each validation; 0: all");
-  add_number(command, "--align-every", o.align_every,
+  TrainingOptions& t = o.training;
+  command.add_option("task", t.run.data.task, "What to learn; see longspan list")->required();
+  add_text(command, "--out", t.out, "Where the checkpoint goes");
+  add_number(command, "--steps", t.steps, "Steps in all");
+  add_number(command, "--epochs", t.epochs, "Passes over the examples, instead of --steps");
+  add_number(command, "--batch", t.run.data.batch, "Sequences per batch");
+  add_number(command, "--accumulate", t.run.data.accumulate, "Batches per update");
+  add_number(command, "--eval-every", t.eval_every, "Steps between validations; 0: never");
+  add_number(command, "--eval-windows", t.eval_examples, "Sequences of each validation; 0: all");
+  add_number(command, "--align-every", t.align_every,
              "Steps between comparisons of the rule's gradients with backpropagation's; 0: never");
-  add_number(command, "--save-every", o.save_every,
+  add_number(command, "--save-every", t.save_every,
              "Steps between checkpoints; 0: at the end only");
-  command.add_flag("--resume", o.resume, "Go on with the checkpoint in --out");
-  command.add_flag("--overwrite", o.overwrite, "Replace a checkpoint in --out");
+  add_number(command, "--patience", t.patience,
+             "Validations without a better loss until it stops; 0: never");
+  command.add_flag("--keep-best", t.keep_best,
+                   "The checkpoint of the best validation stays in OUT/best");
+  command.add_flag("--resume", t.resume, "Go on with the checkpoint in --out");
+  command.add_flag("--overwrite", t.overwrite, "Replace a checkpoint in --out");
+}
+
+volatile std::sig_atomic_t stop_requested = 0;
+void request_stop(int /*signal*/) { stop_requested = 1; }
+
+// Shows how a run goes, on stderr.
+class Showing final : public TrainingObserver {
+ public:
+  Showing(const TrainingRun& run, bool quiet)
+      : rule_(run.config().train.rule), progress_(run.steps(), run.first_step(), quiet) {}
+
+  bool stops() override { return stop_requested != 0; }
+  void stepped(const StepReport& report, double tokens_per_second) override {
+    progress_.update(report.step, fmt::format("loss {:.4f}  {:.0f} tokens/s  {}", report.loss,
+                                              tokens_per_second, format_bytes(resident_bytes())));
+  }
+  void judged(const JudgedStep& judged) override {
+    progress_.note(fmt::format("step {}: {} {}", judged.step, name_of(judged.judgement.split),
+                               judged.judgement.line));
+  }
+  void aligned(const AlignedStep& aligned) override {
+    progress_.note(fmt::format("step {}: cos(ΔW_{}, ΔW_bp), mean over the matrices {:.4f}",
+                               aligned.step, rule_, aligned.mean_cosine));
+    for (const Alignment& a : aligned.parameters) {
+      progress_.note(
+          fmt::format("  {:<40} {:>8.4f}   norm × {:.3g}", a.parameter, a.cosine, a.ratio));
+    }
+  }
+
+ private:
+  std::string rule_;
+  Progress progress_;
+};
+
+void report_model(const TrainingRun& run, const std::string& out) {
+  fmt::print(
+      stderr, "{}; {} parameters; weights, gradients and optimiser {}; activations {} ({})\n",
+      run.task().describe(), run.model().parameters().count(), format_bytes(run.weight_bytes()),
+      format_bytes(run.activation_bytes()), run.config().train.rule);
+  if (run.first_step() > 0) {
+    fmt::print(stderr, "resuming {} at step {}\n", out, run.first_step());
+  }
+}
+
+nlohmann::json validations(const TrainingResult& result) {
+  nlohmann::json all = nlohmann::json::array();
+  for (const JudgedStep& judged : result.judged) {
+    nlohmann::json one = {{"step", judged.step}};
+    for (const Metric& m : judged.judgement.metrics) {
+      one[fmt::format("{}_{}", name_of(judged.judgement.split), m.name)] = m.value;
+    }
+    all.push_back(one);
+  }
+  return all;
+}
+
+nlohmann::json alignments(const TrainingResult& result) {
+  nlohmann::json all = nlohmann::json::array();
+  for (const AlignedStep& aligned : result.aligned) {
+    nlohmann::json by_parameter = nlohmann::json::object();
+    for (const Alignment& a : aligned.parameters) {
+      by_parameter[a.parameter] = {{"cosine", a.cosine}, {"norm_ratio", a.ratio}};
+    }
+    all.push_back({{"step", aligned.step},
+                   {"mean_cosine", aligned.mean_cosine},
+                   {"parameters", by_parameter}});
+  }
+  return all;
+}
+
+void print_json(const TrainingRun& run, const TrainingResult& result, const std::string& out) {
+  const Work work = run.step_work();
+  nlohmann::json json = {{"checkpoint", out},
+                         {"step", result.last.step},
+                         {"loss", result.last.loss},
+                         {"rule", run.config().train.rule},
+                         {"diverged", !result.last.finite},
+                         {"interrupted", result.interrupted},
+                         {"out_of_patience", result.out_of_patience},
+                         {"seconds", result.seconds},
+                         {"tokens_per_second", result.tokens_per_second},
+                         {"parameters", run.model().parameters().count()},
+                         {"maccs_per_step", work.maccs},
+                         {"flops_per_step", work.flops()},
+                         {"peak_resident_bytes", peak_resident_bytes()},
+                         {"validation", validations(result)}};
+  if (!result.aligned.empty()) json["alignment"] = alignments(result);
+  if (result.patience.best) {
+    json["best"] = {{"step", result.patience.best_step}, {"loss", *result.patience.best}};
+  }
+  fmt::print("{}\n", json.dump(2));
+}
+
+void print_text(const TrainingRun& run, const TrainingResult& result, const std::string& out) {
+  const std::uint64_t step = result.last.step;
+  if (!result.last.finite) {
+    fmt::print("diverged after step {}: the loss or gradient is not finite; try a lower --lr\n",
+               step);
+  }
+  if (result.interrupted) {
+    fmt::print("stopped at step {}; go on with: longspan train {} --out {} --resume --steps {}\n",
+               step, run.task().name(), out, run.steps());
+  }
+  if (result.out_of_patience) {
+    fmt::print("stopped at step {}: {} validations were no better than that of step {} ({:.4f})\n",
+               step, result.patience.waited, result.patience.best_step, *result.patience.best);
+  }
+  fmt::print("checkpoint of step {} in {} ({} at {:.0f} tokens/s)\n", step, out,
+             human_seconds(result.seconds), result.tokens_per_second);
+}
+
+void run_train(TrainOptions& o, const Common& common) {
+  TrainingOptions& options = o.training;
+  options.run.options = o.task.of(find_task(options.run.data.task));
+  options.run.model.bias = !o.no_bias;
+  options.run.model.tied = !o.untied;
+  TrainingRun run(options);
+  if (!common.quiet) report_model(run, options.out);
+  std::signal(SIGINT, request_stop);
+  std::signal(SIGTERM, request_stop);
+  TrainingResult result;
+  {
+    Showing showing(run, common.quiet);
+    result = run.run(showing);
+  }
+  if (common.json) return print_json(run, result, options.out);
+  print_text(run, result, options.out);
 }
 
 }  // namespace
@@ -104,6 +249,7 @@ void add_train(CLI::App& app, const Common& common) {
   CLI::App* command = app.add_subcommand("train", "Train a model; Ctrl-C saves, --resume goes on");
   auto o = std::make_shared<TrainOptions>();
   add_run_options(*command, *o);
+  o->task.add(*command);
   add_model_options(*command, *o);
   add_learning_options(*command, *o);
   command->footer(
@@ -111,11 +257,10 @@ void add_train(CLI::App& app, const Common& common) {
       "  longspan train text --data data/tinyshakespeare.txt --out model --steps 2000\n"
       "  longspan train text --out model --resume --steps 4000\n"
       "  longspan train text --data book.txt --wiring reversible --length 1024 --batch 2\n"
-      "  longspan train images --data mnist --rule pepita --layers 1 --hidden 1024 --epochs 10");
-  command->callback([o, &common] {
-    find_task(o->task);
-    (o->task == "images" ? train_images : train_text)(*o, common);
-  });
+      "  longspan train images --data mnist --rule pepita --layers 1 --hidden 1024 --epochs 10\n"
+      "  longspan train copy --out copy --length 256 --attention reformer --steps 3000\n"
+      "  longspan train reverse --out reverse --layers 2 --patience 3 --keep-best");
+  command->callback([o, &common] { run_train(*o, common); });
 }
 
 }  // namespace longspan::cli

@@ -1,5 +1,6 @@
 // Configs are plain structs with defaults, operator== and one visit() that names the fields; from
-// that they are read from "key=value,…" and printed.
+// that they are read from "key=value,…" and printed. A field may say, behind its value, what it is
+// for: see("length", length, "Tokens per sequence").
 #pragma once
 
 #include <charconv>
@@ -35,31 +36,37 @@ std::vector<std::pair<std::string, std::string>> split_options(std::string_view 
                                                                std::string_view options);
 }  // namespace detail
 
+// Sets the field of `config` that is called `key`.
+template <class Config>
+void set_option(std::string_view who, std::string_view key, std::string_view text, Config& config) {
+  bool found = false;
+  std::vector<std::string_view> known;
+  config.visit([&](std::string_view name, auto& field, auto&&... /*what for*/) {
+    known.push_back(name);
+    if (name != key) return;
+    found = true;
+    using Field = std::remove_cvref_t<decltype(field)>;
+    if constexpr (std::same_as<Field, bool>) {
+      field = parse_switch(who, key, text);
+    } else if constexpr (std::integral<Field>) {
+      const std::int64_t value = parse_integer(who, key, text);
+      require(std::in_range<Field>(value), "[{}] {} is '{}'; need a whole number {}", who, key,
+              text, value < 0 ? "of 0 or more" : "that is smaller");
+      field = static_cast<Field>(value);
+    } else if constexpr (std::floating_point<Field>) {
+      field = static_cast<Field>(parse_number(who, key, text));
+    } else {
+      field = text;
+    }
+  });
+  if (!found) throw_unknown(who, "option", key, known);
+}
+
 // Sets the fields of `config` that "key=value,…" names.
 template <class Config>
 void parse_options(std::string_view who, std::string_view options, Config& config) {
   for (const auto& [key, text] : detail::split_options(who, options)) {
-    bool found = false;
-    std::vector<std::string_view> known;
-    config.visit([&, &key = key, &text = text](std::string_view name, auto& field) {
-      known.push_back(name);
-      if (name != key) return;
-      found = true;
-      using Field = std::remove_cvref_t<decltype(field)>;
-      if constexpr (std::same_as<Field, bool>) {
-        field = parse_switch(who, key, text);
-      } else if constexpr (std::integral<Field>) {
-        const std::int64_t value = parse_integer(who, key, text);
-        require(std::in_range<Field>(value), "[{}] {} is '{}'; need a whole number {}", who, key,
-                text, value < 0 ? "of 0 or more" : "that is smaller");
-        field = static_cast<Field>(value);
-      } else if constexpr (std::floating_point<Field>) {
-        field = static_cast<Field>(parse_number(who, key, text));
-      } else {
-        field = text;
-      }
-    });
-    if (!found) throw_unknown(who, "option", key, known);
+    set_option(who, key, text, config);
   }
 }
 

@@ -17,7 +17,9 @@ namespace longspan {
 template <class Config>
 nlohmann::json config_to_json(Config config) {
   nlohmann::json object = nlohmann::json::object();
-  config.visit([&](std::string_view name, auto& field) { object[std::string(name)] = field; });
+  config.visit([&](std::string_view name, auto& field, auto&&... /*what for*/) {
+    object[std::string(name)] = field;
+  });
   return object;
 }
 
@@ -27,7 +29,7 @@ Config config_from_json(std::string_view who, const nlohmann::json& object) {
   Config config;
   require(object.is_object(), "[{}] the configuration is not a JSON object", who);
   std::vector<std::string_view> known;
-  config.visit([&](std::string_view name, auto& field) {
+  config.visit([&](std::string_view name, auto& field, auto&&... /*what for*/) {
     known.push_back(name);
     const auto it = object.find(std::string(name));
     if (it == object.end()) return;

@@ -12,7 +12,7 @@ constexpr std::string_view kNormMeter = "add & norm";
 const Contrastive& Residual::compared() const {
   const Contrastive* branch = branch_->contrastive();
   require(branch != nullptr,
-          "[{}] gives no outputs that two passes could be compared by; need another rule",
+          "[rule] the outputs of {} cannot be compared between two passes; need backpropagation",
           branch_->meter_name());
   return *branch;
 }

@@ -11,7 +11,7 @@ std::vector<Alignment> measure_alignment(Model& model, Rule& rule, const Batch& 
                                          RandomKey key) {
   const auto gradients = model.parameters().gradients();
   const float scale =
-      1.0F / static_cast<float>(std::max<std::size_t>(1, count_targets(batch.targets)));
+      1.0F / static_cast<float>(std::max<std::size_t>(1, model.loss().count(batch)));
   std::ranges::fill(gradients, 0.0F);
   Backprop(model).accumulate(batch, key, scale);
   const std::vector<float> exact(gradients.begin(), gradients.end());

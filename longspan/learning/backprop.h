@@ -10,13 +10,15 @@ class Backprop final : public Rule {
   explicit Backprop(Model& model) : model_(model) {}
   void prepare(const Batch& shape) override { model_.prepare_training(shape); }
   StepMemory walk(const Batch& shape) const override { return model_.walk_training(shape); }
-  CrossEntropy accumulate(const Batch& batch, RandomKey key, float scale) override {
-    const CrossEntropy loss = model_.forward(batch, key, scale);
+
+ private:
+  LossSum run(const Batch& batch, RandomKey key, float scale,
+              std::span<History> histories) override {
+    const LossSum loss = model_.forward(batch, key, scale, histories);
     model_.backward(batch, scale);
     return loss;
   }
 
- private:
   Model& model_;
 };
 

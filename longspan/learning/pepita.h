@@ -16,13 +16,15 @@ class ForwardRule final : public Rule {
   void prepare(const Batch& shape) override { passes_.prepare(model_, shape); }
   StepMemory walk(const Batch& shape) const override { return passes_.walk(shape); }
   std::size_t own_floats() const override { return passes_.projection_floats(); }
-  CrossEntropy accumulate(const Batch& batch, RandomKey key, float scale) override {
-    return passes_.accumulate(model_, batch, key, scale);
-  }
   // F, to give it what somebody else drew.
   Matrix projection() { return passes_.projection(); }
 
  private:
+  LossSum run(const Batch& batch, RandomKey key, float scale,
+              std::span<History> histories) override {
+    return passes_.accumulate(model_, batch, key, scale, histories);
+  }
+
   Model& model_;
   ForwardLearning passes_;
 };

@@ -24,7 +24,15 @@ class Rule {
   virtual std::size_t own_floats() const { return 0; }
   // Adds the gradients of scale·(sum of the batch's losses), or what the rule has for them, to the
   // model's; returns the loss before the step. `key` seeds the dropout of this batch.
-  virtual CrossEntropy accumulate(const Batch& batch, RandomKey key, float scale) = 0;
+  // Beside the batch may come what the layers remember of earlier segments.
+  LossSum accumulate(const Batch& batch, RandomKey key, float scale,
+                     std::span<History> histories = {}) {
+    return run(batch, key, scale, histories);
+  }
+
+ private:
+  virtual LossSum run(const Batch& batch, RandomKey key, float scale,
+                      std::span<History> histories) = 0;
 };
 
 struct RuleEntry {

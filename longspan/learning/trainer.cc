@@ -16,11 +16,14 @@ Trainer::Trainer(Model& model, const TrainConfig& config)
           config.clip);
 }
 
-StepReport Trainer::step(std::span<const Batch> micro_batches) {
+StepReport Trainer::step(std::span<const Batch> micro_batches, std::span<History> histories) {
+  require(histories.empty() || micro_batches.size() == 1,
+          "[train] memories of earlier segments beside {} batches; need one batch",
+          micro_batches.size());
   StepReport report;
   std::size_t counted = 0;
   for (const Batch& batch : micro_batches) {
-    counted += count_targets(batch.targets);
+    counted += model_.loss().count(batch);
     report.tokens += batch.batch * batch.length;
   }
   require(counted > 0, "[train] every target of the batch is ignored; need at least one");
@@ -32,7 +35,7 @@ StepReport Trainer::step(std::span<const Batch> micro_batches) {
   const RandomKey key = derive(derive(config_.seed, "dropout"), steps());
   double sum = 0.0;
   for (std::size_t i = 0; i < micro_batches.size(); ++i) {
-    sum += rule_->accumulate(micro_batches[i], derive(key, i), scale).loss;
+    sum += rule_->accumulate(micro_batches[i], derive(key, i), scale, histories).loss;
   }
   report.loss = sum / static_cast<double>(counted);
   report.learning_rate = learning_rate(config_.schedule, steps());

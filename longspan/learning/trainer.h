@@ -51,8 +51,9 @@ class Trainer {
   // The model's weights must be allocated.
   Trainer(Model& model, const TrainConfig& config);
 
-  // One update from the mean loss over all targets of the micro-batches.
-  StepReport step(std::span<const Batch> micro_batches);
+  // One update from the mean loss over all targets of the micro-batches. A single one may have
+  // beside it what the layers remember of earlier segments.
+  StepReport step(std::span<const Batch> micro_batches, std::span<History> histories = {});
 
   std::uint64_t steps() const { return optimizer_.steps(); }
   void set_steps(std::uint64_t steps) { optimizer_.set_steps(steps); }

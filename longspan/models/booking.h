@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "longspan/base/batch.h"
 #include "longspan/base/parallel.h"
-#include "longspan/models/batch.h"
 
 namespace longspan {
 
@@ -16,14 +16,14 @@ namespace longspan {
 // longer than any before it.
 class Booking {
  public:
-  // Whether this step needs what the remembered one did. `kind` is a literal; `capacity` that of
-  // the caches it decodes with.
-  bool holds(std::string_view kind, const Batch& batch, std::size_t capacity) const {
-    return numbers_of(kind, batch, capacity) == numbers_ && equal(lengths_, batch.lengths) &&
+  // Whether this step needs what the remembered one did. `kind` is a literal; `past` the capacity of
+  // the caches it decodes with, or the tokens that its histories hold.
+  bool holds(std::string_view kind, const Batch& batch, std::size_t past) const {
+    return numbers_of(kind, batch, past) == numbers_ && equal(lengths_, batch.lengths) &&
            equal(source_lengths_, batch.source_lengths) && equal(globals_, batch.globals);
   }
-  void remember(std::string_view kind, const Batch& batch, std::size_t capacity) {
-    numbers_ = numbers_of(kind, batch, capacity);
+  void remember(std::string_view kind, const Batch& batch, std::size_t past) {
+    numbers_ = numbers_of(kind, batch, past);
     lengths_.assign(batch.lengths.begin(), batch.lengths.end());
     source_lengths_.assign(batch.source_lengths.begin(), batch.source_lengths.end());
     globals_.assign(batch.globals.begin(), batch.globals.end());
@@ -36,19 +36,17 @@ class Booking {
     std::size_t batch = 0;
     std::size_t length = 0;
     std::size_t source_length = 0;
-    std::size_t history_length = 0;
-    std::size_t capacity = 0;
+    std::size_t past = 0;
     int threads = 0;
     bool typed = false;
     bool operator==(const Numbers&) const = default;
   };
-  static Numbers numbers_of(std::string_view kind, const Batch& batch, std::size_t capacity) {
+  static Numbers numbers_of(std::string_view kind, const Batch& batch, std::size_t past) {
     return {kind,
             batch.batch,
             batch.length,
             batch.source_length,
-            batch.histories.empty() ? 0 : batch.histories.front().length(),
-            capacity,
+            past,
             thread_count(),
             !batch.token_types.empty()};
   }

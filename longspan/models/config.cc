@@ -36,6 +36,8 @@ std::string turn_of(const std::string& specification, std::size_t layer) {
 void check(const ModelConfig& c) {
   check_choice("family", c.family, {"encoder", "decoder", "encoder-decoder", "mlp"});
   check_choice("head", c.head, {"lm", "classifier", "tagger"});
+  require(c.loss == "cross-entropy" || c.head != "lm",
+          "[model] the loss {} of a language model; need a classifier or tagger head", c.loss);
   check_choice("norm", c.norm, {"layer", "rms"});
   check_choice("pool", c.pool, {"first", "mean"});
   check_positive("layers", c.layers);

@@ -7,10 +7,11 @@
 namespace longspan {
 
 struct ModelConfig {
-  std::string family = "decoder";  // encoder, decoder, encoder-decoder, mlp
-  std::string head = "lm";         // lm, classifier (of sequences), tagger (of tokens)
-  std::size_t layers = 4;          // of the encoder, or of the only stack
-  std::size_t decoder_layers = 0;  // encoder-decoder only
+  std::string family = "decoder";      // encoder, decoder, encoder-decoder, mlp
+  std::string head = "lm";             // lm, classifier (of sequences), tagger (of tokens)
+  std::string loss = "cross-entropy";  // or squared-error, of as many numbers as classes
+  std::size_t layers = 4;              // of the encoder, or of the only stack
+  std::size_t decoder_layers = 0;      // encoder-decoder only
   std::size_t d_model = 128;
   std::size_t heads = 4;
   std::size_t kv_heads = 0;  // 0: as many as heads
@@ -68,6 +69,7 @@ struct ModelConfig {
   void visit(See see) {
     see("family", family);
     see("head", head);
+    see("loss", loss);
     see("layers", layers);
     see("decoder_layers", decoder_layers);
     see("d_model", d_model);

@@ -186,11 +186,6 @@ TEST(DecodeErrors, SayWhatIsNeeded) {
   padded.lengths = lengths;
   EXPECT_EQ(error_of(model, padded, caches),
             "[model] lengths of padded sequences while decoding; need whole sequences");
-  std::vector<History> histories = model.make_histories(1, 2);
-  Batch remembering = three;
-  remembering.histories = histories;
-  EXPECT_EQ(error_of(model, remembering, caches),
-            "[model] a memory of earlier segments while decoding; the caches are the memory");
   const std::vector<std::int32_t> two = {1, 2};
   EXPECT_EQ(error_of(model, {.batch = 2, .length = 1, .tokens = two}, caches),
             "[model] 2 sequences; the caches are for 1");

@@ -22,6 +22,9 @@ bool ForwardLearning::in_model_space() const {
 ForwardLearning::ForwardLearning(const Model& model, Recall recall, const Feedback& feedback,
                                  RandomKey seed)
     : model_(model), recall_(recall), feedback_(feedback) {
+  require(model.loss().without_backward(),
+          "[pepita] the loss {} has no error that could be fed back; need the rule bp",
+          model.loss().name());
   require(std::isfinite(feedback.scale), "[pepita] the feedback's scale is {}; need a number",
           feedback.scale);
   if (!through_matrix()) return;
@@ -46,13 +49,13 @@ ForwardLearning::Views ForwardLearning::views(const Batch& batch, RandomKey key,
                                               Step& step) const {
   const Model& m = model_;
   if (encoder) {
-    return {&*m.encoder_embedding_,  &*m.encoder_,
-            m.encoder_tokens(batch), m.encoder_pass(batch, key, true),
-            m.encoder_beside(batch), &step.encoder};
+    return {&*m.encoder_embedding_,           &*m.encoder_,
+            m.encoder_tokens(batch),          m.encoder_pass(batch, key, true, step.histories),
+            m.encoder_beside(step.histories), &step.encoder};
   }
-  return {&*m.decoder_embedding_,  &*m.decoder_,
-          m.decoder_tokens(batch), m.decoder_pass(batch, key, true),
-          m.decoder_beside(batch), &step.decoder};
+  return {&*m.decoder_embedding_,           &*m.decoder_,
+          m.decoder_tokens(batch),          m.decoder_pass(batch, key, true, step.histories),
+          m.decoder_beside(step.histories), &step.decoder};
 }
 
 StepMemory ForwardLearning::walk(const Batch& shape, Step& step) const {
@@ -68,17 +71,19 @@ StepMemory ForwardLearning::walk(const Batch& shape) const {
   return walk(shape, step);
 }
 
-void ForwardLearning::prepare(Model& model, const Batch& shape) {
-  model.check_shape(shape);
-  model.book(keeps() ? "pepita" : "mempepita", shape, 0,
+void ForwardLearning::prepare(Model& model, const Batch& shape, std::span<History> histories) {
+  model.check_shape(shape, histories);
+  dry_step_.histories = histories;
+  model.book(keeps() ? "pepita" : "mempepita", shape, Model::past(histories),
              [&] { return walk(shape, dry_step_).peak; });
 }
 
-CrossEntropy ForwardLearning::accumulate(Model& model, const Batch& batch, RandomKey key,
-                                         float scale) {
-  model_.check_batch(batch, /*needs_targets=*/true);
+LossSum ForwardLearning::accumulate(Model& model, const Batch& batch, RandomKey key, float scale,
+                                    std::span<History> histories) {
+  model_.check_batch(batch, histories, /*needs_targets=*/true);
   require(scale > 0.0F, "[pepita] the loss is weighed by {}; need more than 0", scale);
-  prepare(model, batch);
+  prepare(model, batch, histories);
+  step_.histories = histories;
   step_.arena = &model.step_.arena;
   return run(batch, key, scale, step_);
 }
@@ -135,34 +140,34 @@ void ForwardLearning::first_pass(const Batch& batch, RandomKey key, Matrix score
   model_.head_->score(last, scores);
 }
 
-CrossEntropy ForwardLearning::run(const Batch& batch, RandomKey key, float scale,
-                                  Step& step) const {
+LossSum ForwardLearning::run(const Batch& batch, RandomKey key, float scale, Step& step) const {
   Arena& arena = *step.arena;
-  const Targets targets = model_.targets(batch);
+  const Loss& loss = model_.loss();
+  const Goal goal = model_.goal(batch);
   // scale·(a_L − target).
   Matrix e;
-  CrossEntropy loss;
+  LossSum sum;
   {
     const Place::Pass pass("standard pass");
     const Place::Scope scope(Head::kMeter, Phase::kForward);
-    e = arena.matrix(targets.ids.size(), model_.config_.outputs());
+    e = arena.matrix(model_.output_rows(batch), model_.config_.outputs());
     if (keeps()) {
       standard_pass(batch, key, e, step);
     } else {
       first_pass(batch, key, e, step);
     }
     const Place::Part part("head");
-    loss = cross_entropy_forward(e, targets, scale);
+    sum = loss.predict(e, goal, scale);
     if (keeps() && differs()) {
-      step.probabilities = arena.matrix(e.rows, e.cols);
-      copy(e, step.probabilities);
+      step.outputs = arena.matrix(e.rows, e.cols);
+      copy(e, step.outputs);
     }
   }
   step.kept = arena.used();
   {
     const Place::Part part(kErrorPart);
     const Place::Scope scope(kOverheadMeter, Phase::kUpdate);
-    cross_entropy_backward(e, targets, scale);
+    loss.error(e, goal, scale);
   }
   const Place::Pass pass("modulated pass");
   if (in_model_space()) take_image(batch, e, scale, step);
@@ -171,7 +176,7 @@ CrossEntropy ForwardLearning::run(const Batch& batch, RandomKey key, float scale
   if (model_.mlp_) learn_mlp(batch, key, e, scale, step);
   learn_head(batch, e, scale, step);
   if (feedback_.learners == Learners::kStream) keep_stream_learners();
-  return loss;
+  return sum;
 }
 
 void ForwardLearning::keep_stream_learners() const {
@@ -316,26 +321,27 @@ void ForwardLearning::learn_head(const Batch& batch, Matrix e, float scale, Step
   const Place::Part part("head");
   const Place::Scope place(Head::kMeter, Phase::kForward);
   const Head& head = *model_.head_;
-  const Targets targets = model_.targets(batch);
+  const Loss& loss = model_.loss();
+  const Goal goal = model_.goal(batch);
   const Pass out = model_.output_pass(batch);
   const Head::Saved standard =
       keeps() ? step.head : head.transform(out, step.standard, /*saves=*/false, arena);
   const Head::Saved modulated = head.transform(out, step.modulated, /*saves=*/true, arena);
-  const auto probabilities = [&](const Head::Saved& saved) {
+  const auto outputs = [&](const Head::Saved& saved) {
     const Matrix p = arena.matrix(e.rows, e.cols);
     head.score(saved, p);
-    cross_entropy_forward(p, targets, scale);
+    loss.predict(p, goal, scale);
     return p;
   };
   Matrix signal = e;
   if (feedback_.last_layer == LastLayer::kModulatedError) {
-    signal = probabilities(modulated);
+    signal = outputs(modulated);
     const Place::Part error(kErrorPart);
     const Place::Scope scope(kOverheadMeter, Phase::kUpdate);
-    cross_entropy_backward(signal, targets, scale);
+    loss.error(signal, goal, scale);
   } else if (differs()) {
-    signal = probabilities(modulated);
-    const Matrix a = keeps() ? step.probabilities : probabilities(standard);
+    signal = outputs(modulated);
+    const Matrix a = keeps() ? step.outputs : outputs(standard);
     const Place::Part error(kErrorPart);
     const Place::Scope scope(kOverheadMeter, Phase::kUpdate);
     difference(1.0F, a, signal, signal);

@@ -40,12 +40,13 @@ class ForwardLearning {
 
   // Adds to the gradients of the model, which is the one above; returns the loss of the standard
   // pass. `scale` weighs every sum over rows, as in Model::forward.
-  CrossEntropy accumulate(Model& model, const Batch& batch, RandomKey key, float scale);
+  LossSum accumulate(Model& model, const Batch& batch, RandomKey key, float scale,
+                     std::span<History> histories = {});
   // The same step dry; `kept` is what the standard pass leaves. A listener hears of the model's
   // layers, of kOverheadMeter under update and of kProjectionMeter under forward.
   StepMemory walk(const Batch& shape) const;
   // Checks and books a step of this shape before there is any data.
-  void prepare(Model& model, const Batch& shape);
+  void prepare(Model& model, const Batch& shape, std::span<History> histories = {});
 
   // F as [outputs, inputs or d_model]; empty where the error needs none.
   Matrix projection() { return projection_; }
@@ -61,11 +62,12 @@ class ForwardLearning {
   // What a step owns.
   struct Step {
     Arena* arena = nullptr;
+    std::span<History> histories = {};  // beside the batch
     Side encoder = {};
     Side decoder = {};
     Mlp::Outputs mlp = {};
     Head::Saved head = {};
-    Matrix probabilities = {};  // a_L, where the last layer learns from its difference
+    Matrix outputs = {};        // a_L, where the last layer learns from its difference
     Matrix image = {};          // the error in the space of the embedding
     ConstMatrix standard = {};  // outputs of the last stack in either pass
     ConstMatrix modulated = {};
@@ -86,7 +88,7 @@ class ForwardLearning {
   bool in_model_space() const;
   void draw_projection(RandomKey seed);
   StepMemory walk(const Batch& shape, Step& step) const;
-  CrossEntropy run(const Batch& batch, RandomKey key, float scale, Step& step) const;
+  LossSum run(const Batch& batch, RandomKey key, float scale, Step& step) const;
   void take_image(const Batch& batch, ConstMatrix e, float scale, Step& step) const;
   Views views(const Batch& batch, RandomKey key, bool encoder, Step& step) const;
   void standard_pass(const Batch& batch, RandomKey key, Matrix scores, Step& step) const;

@@ -37,10 +37,9 @@ std::vector<float> by_segments(Model& model, const Batch& whole, std::size_t ste
       const auto row = whole.tokens.subspan(b * whole.length + first, count);
       tokens.insert(tokens.end(), row.begin(), row.end());
     }
-    const Batch segment{
-        .batch = whole.batch, .length = count, .tokens = tokens, .histories = histories};
-    const ConstMatrix logits = model.logits(segment);
-    EXPECT_EQ(model.arena().peak(), model.inference_bytes(segment));
+    const Batch segment{.batch = whole.batch, .length = count, .tokens = tokens};
+    const ConstMatrix logits = model.logits(segment, histories);
+    EXPECT_EQ(model.arena().peak(), model.inference_bytes(segment, histories));
     for (std::size_t i = 0; i < logits.rows; ++i) {
       const std::size_t row = i / count * whole.length + first + i % count;
       std::ranges::copy(logits.row(i), all.begin() + static_cast<std::ptrdiff_t>(row * vocab));
@@ -83,19 +82,18 @@ TEST(History, TrainingReadsAndAdvances) {
   model.allocate(1);
   const testing::BatchData data(c, {.batch = 2, .length = 8}, 3);
   std::vector<History> histories = model.make_histories(2, 12);
-  Batch batch = data.view();
-  batch.histories = histories;
+  const Batch batch = data.view();
   for (const std::size_t length : {0U, 8U, 12U, 12U}) {
     EXPECT_EQ(histories.front().length(), length);
-    const std::size_t predicted = model.training_bytes(batch);
+    const std::size_t predicted = model.training_bytes(batch, histories);
     Meter meter;
     {
       const Meter::Use use(meter);
-      model.forward(batch, 1, 1.0F);
+      model.forward(batch, 1, 1.0F, histories);
       model.backward(batch, 1.0F);
     }
     EXPECT_EQ(model.arena().peak(), predicted);
-    const Cost mha = model.cost(batch, /*training=*/true).at("mha");
+    const Cost mha = model.cost(batch, /*training=*/true, histories).at("mha");
     EXPECT_TRUE(same_arithmetic(meter.at("mha", Phase::kForward), mha.forward));
     EXPECT_TRUE(same_arithmetic(meter.at("mha", Phase::kBackward), mha.backward));
     EXPECT_TRUE(same_arithmetic(meter.at("mha", Phase::kUpdate), mha.update));
@@ -109,10 +107,8 @@ TEST(History, SaysWhatDoesNotFit) {
   model.allocate(1);
   const testing::BatchData data(c, {.batch = 2, .length = 8}, 3);
   std::vector<History> histories = model.make_histories(1, 12);
-  Batch batch = data.view();
-  batch.histories = histories;
   try {
-    model.logits(batch);
+    model.logits(data.view(), histories);
     FAIL() << "accepted";
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(), "[model] memories of 3 layers; need 3, each of 2 sequences");

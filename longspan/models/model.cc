@@ -114,7 +114,7 @@ MlpConfig mlp_config(const ModelConfig& c) {
 }  // namespace
 
 Model::Model(const ModelConfig& config)
-    : config_(config), parameters_(std::make_unique<Parameters>()) {
+    : config_(config), parameters_(std::make_unique<Parameters>()), loss_(make_loss(config.loss)) {
   check(config);
   if (config.family == "mlp") {
     mlp_.emplace(*parameters_, "mlp", mlp_config(config));
@@ -193,39 +193,37 @@ void Model::end_step() {
   if (decoder_) decoder_->end_step();
 }
 
-CrossEntropy Model::forward(const Batch& batch, RandomKey key, float scale) {
-  check_batch(batch, /*needs_targets=*/true);
-  prepare_training(batch);
+LossSum Model::forward(const Batch& batch, RandomKey key, float scale,
+                       std::span<History> histories) {
+  check_batch(batch, histories, /*needs_targets=*/true);
+  prepare_training(batch, histories);
+  step_.tape.histories = histories;
   return run_forward(batch, key, scale, step_);
 }
 
-CrossEntropy Model::run_forward(const Batch& batch, RandomKey key, float scale, Step& step) const {
+LossSum Model::run_forward(const Batch& batch, RandomKey key, float scale, Step& step) const {
   Arena& arena = step.arena;
   Tape& tape = step.tape;
   tape.key = key;
   tape.batch = batch.batch;
   tape.length = batch.length;
   // Auxiliary losses are means over tokens; beside a sum over targets they count as often.
-  const auto counted = static_cast<float>(targets(batch).counted);
+  const auto counted = static_cast<float>(goal(batch).counted);
   begin_routing(batch, scale * counted, step);
   Matrix x;
   if (has_encoder()) {
     const Place::Part part("encoder");
-    const Pass pass = encoder_pass(batch, key, true);
+    const Pass pass = encoder_pass(batch, key, true, tape.histories);
     x = encoder_embedding_->embed(pass, encoder_tokens(batch), &tape.encoder_embedding, arena);
-    StackBeside beside = encoder_beside(batch);
-    beside.routings = step.encoder_routings;
-    x = encoder_->forward(pass, x, tape.encoder, beside, arena);
+    x = encoder_->forward(pass, x, tape.encoder, encoder_beside(tape.histories, &step), arena);
     tape.memory = x;
   }
   if (has_decoder()) {
     const Place::Part part("decoder");
-    Pass pass = decoder_pass(batch, key, true);
+    Pass pass = decoder_pass(batch, key, true, tape.histories);
     pass.memory = tape.memory;
     x = decoder_embedding_->embed(pass, decoder_tokens(batch), &tape.decoder_embedding, arena);
-    StackBeside beside = decoder_beside(batch);
-    beside.routings = step.decoder_routings;
-    x = decoder_->forward(pass, x, tape.decoder, beside, arena);
+    x = decoder_->forward(pass, x, tape.decoder, decoder_beside(tape.histories, &step), arena);
   }
   if (mlp_) {
     const Place::Part part("encoder");
@@ -235,7 +233,7 @@ CrossEntropy Model::run_forward(const Batch& batch, RandomKey key, float scale, 
   tape.head = head_->forward(output_pass(batch), x, /*saves=*/true, arena);
   tape.ready = true;
   const Place::Scope scope(Head::kMeter, Phase::kForward);
-  CrossEntropy loss = cross_entropy_forward(tape.head.logits, targets(batch), scale);
+  LossSum loss = loss_->predict(tape.head.logits, goal(batch), scale);
   loss.loss += static_cast<double>(counted) * auxiliary_loss(step);
   return loss;
 }
@@ -295,7 +293,7 @@ void Model::run_backward(const Batch& batch, float scale, Step& step) const {
   {
     const Place::Part part("head");
     const Place::Scope scope(Head::kMeter, Phase::kBackward);
-    cross_entropy_backward(tape.head.logits, targets(batch), scale);
+    loss_->error(tape.head.logits, goal(batch), scale);
     g = arena.matrix(out.rows(), output_width());
     head_->backward(out, tape.head, g, arena);
   }
@@ -306,9 +304,8 @@ void Model::run_backward(const Batch& batch, float scale, Step& step) const {
   Matrix encoder_gradient = g;
   if (has_decoder()) {
     const Place::Part part("decoder");
-    Pass pass = decoder_pass(batch, tape.key, true);
-    StackBeside beside = decoder_beside(batch);
-    beside.routings = step.decoder_routings;
+    Pass pass = decoder_pass(batch, tape.key, true, tape.histories);
+    StackBeside beside = decoder_beside(tape.histories, &step);
     if (has_encoder()) {
       const Place::Scope scope("cross", Phase::kBackward);
       pass.memory = tape.memory;
@@ -321,10 +318,9 @@ void Model::run_backward(const Batch& batch, float scale, Step& step) const {
   }
   if (has_encoder()) {
     const Place::Part part("encoder");
-    const Pass pass = encoder_pass(batch, tape.key, true);
-    StackBeside beside = encoder_beside(batch);
-    beside.routings = step.encoder_routings;
-    encoder_gradient = encoder_->backward(pass, tape.encoder, encoder_gradient, beside, arena);
+    const Pass pass = encoder_pass(batch, tape.key, true, tape.histories);
+    encoder_gradient = encoder_->backward(pass, tape.encoder, encoder_gradient,
+                                          encoder_beside(tape.histories, &step), arena);
     encoder_embedding_->backward(pass, encoder_tokens(batch), tape.encoder_embedding,
                                  encoder_gradient);
   }

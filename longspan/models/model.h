@@ -18,12 +18,12 @@
 #include <string_view>
 #include <vector>
 
+#include "longspan/base/batch.h"
 #include "longspan/base/cost.h"
 #include "longspan/base/parameter.h"
-#include "longspan/kernels/rows/softmax.h"
 #include "longspan/layers/embedding.h"
 #include "longspan/layers/head.h"
-#include "longspan/models/batch.h"
+#include "longspan/layers/loss.h"
 #include "longspan/models/booking.h"
 #include "longspan/models/config.h"
 #include "longspan/models/mlp.h"
@@ -78,21 +78,33 @@ class Model {
   // After it: mechanisms take what they gathered into buffers of their own.
   void end_step();
 
+  // What its outputs are compared by.
+  const Loss& loss() const { return *loss_; }
+
+  // Beside a batch may come what the layers of the (only or decoder's) stack remember of earlier
+  // segments: `histories`, one for each of them.
+
   // Checks and books a training step of this shape (tokens may be empty) before there is any data.
-  void prepare_training(const Batch& shape);
+  void prepare_training(const Batch& shape, std::span<History> histories = {});
 
   // Training. forward keeps what backward needs and turns the logits into the gradient of
   // scale·Σ loss; `key` seeds dropout (unused without). backward adds to the gradients.
-  CrossEntropy forward(const Batch& batch, RandomKey key, float scale);
+  LossSum forward(const Batch& batch, RandomKey key, float scale,
+                  std::span<History> histories = {});
   void backward(const Batch& batch, float scale);
 
-  // Memories of earlier segments, one for each layer, for Batch::histories; advance() each after
-  // the segment is done with.
+  // Memories of earlier segments, one for each layer; advance() each after the segment is done
+  // with.
   std::vector<History> make_histories(std::size_t batch, std::size_t capacity) const;
 
   // Inference. The view is valid until the next call.
-  ConstMatrix logits(const Batch& batch);
-  CrossEntropy evaluate(const Batch& batch);
+  ConstMatrix logits(const Batch& batch, std::span<History> histories = {});
+  LossSum evaluate(const Batch& batch, std::span<History> histories = {});
+  // Of what logits gave for the batch.
+  LossSum loss_of(ConstMatrix scores, const Batch& batch) const {
+    loss_->check(batch, output_rows(batch), config_.outputs());
+    return measure(scores, batch);
+  }
   // Logits of the last of the new tokens, which follow those in the caches of the decoder's
   // branches. `batch.tokens` holds the new tokens only; the source of an encoder–decoder is read
   // with the first of them.
@@ -107,19 +119,24 @@ class Model {
 
   // Dry: the same steps without memory or arithmetic. `shape` may lack tokens and targets; every
   // target counts then. A listener hears the calls.
-  StepMemory walk_training(const Batch& shape) const;
+  StepMemory walk_training(const Batch& shape, std::span<History> histories = {}) const;
   // Returns the bytes that the arena would need.
-  std::size_t walk_inference(const Batch& shape) const;
+  std::size_t walk_inference(const Batch& shape, std::span<History> histories = {}) const;
   // One decoding step of the new tokens in `shape`, behind `used` others in caches of `capacity`.
   std::size_t walk_decode(const Batch& shape, std::size_t used, std::size_t capacity) const;
 
   // What comes of such walks.
-  std::size_t training_bytes(const Batch& shape) const { return walk_training(shape).peak; }
-  std::size_t inference_bytes(const Batch& shape) const { return walk_inference(shape); }
-  CostTable cost(const Batch& batch, bool training) const {
-    return cost_by_part(batch, training).whole();
+  std::size_t training_bytes(const Batch& shape, std::span<History> histories = {}) const {
+    return walk_training(shape, histories).peak;
   }
-  ModelCost cost_by_part(const Batch& batch, bool training) const;
+  std::size_t inference_bytes(const Batch& shape, std::span<History> histories = {}) const {
+    return walk_inference(shape, histories);
+  }
+  CostTable cost(const Batch& batch, bool training, std::span<History> histories = {}) const {
+    return cost_by_part(batch, training, histories).whole();
+  }
+  ModelCost cost_by_part(const Batch& batch, bool training,
+                         std::span<History> histories = {}) const;
 
   // Rows that each expert of each branch with experts computed in the last step, one
   // behind the other, as Batch::loads takes them.
@@ -139,6 +156,7 @@ class Model {
     Stack::Tape decoder;
     Mlp::Tape mlp;
     Head::Saved head;
+    std::span<History> histories;  // beside the batch
     RandomKey key = 0;
     std::size_t batch = 0;
     std::size_t length = 0;
@@ -155,8 +173,9 @@ class Model {
   };
 
   void freeze();
-  void check_shape(const Batch& batch) const;
-  void check_batch(const Batch& batch, bool needs_targets, bool reads_source = true) const;
+  void check_shape(const Batch& batch, std::span<History> histories) const;
+  void check_batch(const Batch& batch, std::span<History> histories, bool needs_targets,
+                   bool reads_source = true) const;
   bool has_encoder() const { return config_.family.starts_with("encoder"); }
   bool has_decoder() const { return config_.family.ends_with("decoder"); }
   std::size_t output_width() const {
@@ -165,43 +184,53 @@ class Model {
   ConstMatrix features(const Batch& batch) const {
     return {batch.features.data(), batch.batch, config_.inputs};
   }
-  Pass encoder_pass(const Batch& batch, RandomKey key, bool training) const;
-  Pass decoder_pass(const Batch& batch, RandomKey key, bool training) const;
+  Pass encoder_pass(const Batch& batch, RandomKey key, bool training,
+                    std::span<History> histories = {}) const;
+  Pass decoder_pass(const Batch& batch, RandomKey key, bool training,
+                    std::span<History> histories = {}) const;
   Pass output_pass(const Batch& batch) const;
-  static void remember(const Batch& batch, Pass& pass);
-  StackBeside encoder_beside(const Batch& batch) const;
-  StackBeside decoder_beside(const Batch& batch) const;
+  static void remember(std::span<History> histories, Pass& pass);
+  static std::size_t past(std::span<History> histories) {
+    return histories.empty() ? 0 : histories.front().length();
+  }
+  // With the routings of a step, if it is one that has them.
+  StackBeside encoder_beside(std::span<History> histories, Step* step = nullptr) const;
+  StackBeside decoder_beside(std::span<History> histories, Step* step = nullptr) const;
   // Before a step; `weight` is that of the auxiliary losses. Their sum afterwards.
   void begin_routing(const Batch& batch, float weight, Step& step) const;
   static double auxiliary_loss(const Step& step);
   TokenInput encoder_tokens(const Batch& batch) const;
   TokenInput decoder_tokens(const Batch& batch) const;
-  Targets targets(const Batch& batch) const;
+  std::size_t output_rows(const Batch& batch) const { return head_->rows(output_pass(batch)); }
+  Goal goal(const Batch& batch) const {
+    return loss_->goal(batch, output_rows(batch), config_.outputs());
+  }
   // The batch with addresses for what it lacks.
   Batch without_data(const Batch& shape) const;
 
-  CrossEntropy run_forward(const Batch& batch, RandomKey key, float scale, Step& step) const;
+  // The tape says what is beside the batch.
+  LossSum run_forward(const Batch& batch, RandomKey key, float scale, Step& step) const;
   void run_backward(const Batch& batch, float scale, Step& step) const;
-  ConstMatrix run_logits(const Batch& batch, Step& step) const;
+  ConstMatrix run_logits(const Batch& batch, std::span<History> histories, Step& step) const;
+  LossSum measure(ConstMatrix scores, const Batch& batch) const;
   ConstMatrix run_decode(const Batch& batch, std::span<DecodeCache> caches, Step& step) const;
   // The last hidden states, nothing kept.
-  Matrix infer(const Batch& batch, std::span<DecodeCache> caches, Step& step) const;
+  Matrix infer(const Batch& batch, std::span<History> histories, std::span<DecodeCache> caches,
+               Step& step) const;
 
-  CrossEntropy loss_of(ConstMatrix scores, const Batch& batch) const;
-
-  StepMemory walk_training(const Batch& shape, Step& step) const;
-  std::size_t walk_inference(const Batch& shape, Step& step) const;
+  StepMemory walk_training(const Batch& shape, std::span<History> histories, Step& step) const;
+  std::size_t walk_inference(const Batch& shape, std::span<History> histories, Step& step) const;
   std::size_t walk_decode(const Batch& shape, std::size_t used, std::size_t capacity,
                           Step& step) const;
 
   // Makes sure that a step has its memory: `walk` runs it dry and says how much, unless the last
   // step needed the same.
   template <class Walk>
-  void book(std::string_view kind, const Batch& batch, std::size_t capacity, const Walk& walk) {
-    if (!booking_.holds(kind, batch, capacity)) {
+  void book(std::string_view kind, const Batch& batch, std::size_t past, const Walk& walk) {
+    if (!booking_.holds(kind, batch, past)) {
       booking_.forget();
       take_memory(batch, kind != "inference" && kind != "decode", unheard(walk));
-      booking_.remember(kind, batch, capacity);
+      booking_.remember(kind, batch, past);
     }
     step_.arena.clear();
     step_.arena.reset_peak();
@@ -224,6 +253,7 @@ class Model {
   std::optional<Stack> decoder_;
   std::optional<Mlp> mlp_;
   std::optional<Head> head_;
+  std::unique_ptr<Loss> loss_;
 
   Step step_;
   Step dry_step_;  // its lists are kept, so that booking allocates nothing

@@ -51,6 +51,8 @@ TEST_P(Allocations, NoneAfterTheFirstStep) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, Allocations, ::testing::ValuesIn(testing::model_cases()),
                          [](const auto& instance) { return instance.param.name; });
+INSTANTIATE_TEST_SUITE_P(Experts, Allocations, ::testing::ValuesIn(testing::expert_cases()),
+                         [](const auto& instance) { return instance.param.name; });
 INSTANTIATE_TEST_SUITE_P(Frozen, Allocations, ::testing::ValuesIn(testing::frozen_cases()),
                          [](const auto& instance) { return instance.param.name; });
 

@@ -4,7 +4,7 @@
 
 namespace longspan {
 
-void Model::check_shape(const Batch& batch) const {
+void Model::check_shape(const Batch& batch, std::span<History> histories) const {
   require(batch.batch > 0 && batch.length > 0,
           "[model] {} sequences of {} tokens; need at least 1 of each", batch.batch, batch.length);
   require(batch.length <= config_.max_length, "[model] {} tokens; the model takes at most {}",
@@ -20,10 +20,10 @@ void Model::check_shape(const Batch& batch) const {
   check_lengths(batch.lengths, batch.length);
   if (mlp_) return;
   const std::size_t layers = (decoder_ ? *decoder_ : *encoder_).layers();
-  require(batch.histories.empty() ||
-              (batch.histories.size() == layers && batch.histories.front().batch() == batch.batch),
-          "[model] memories of {} layers; need {}, each of {} sequences", batch.histories.size(),
-          layers, batch.batch);
+  require(
+      histories.empty() || (histories.size() == layers && histories.front().batch() == batch.batch),
+      "[model] memories of {} layers; need {}, each of {} sequences", histories.size(), layers,
+      batch.batch);
   if (has_encoder() && has_decoder()) {
     require(batch.source_length > 0 && batch.source_length <= config_.max_length,
             "[model] {} source tokens; need 1 to {}", batch.source_length, config_.max_length);
@@ -31,9 +31,10 @@ void Model::check_shape(const Batch& batch) const {
   }
 }
 
-void Model::check_batch(const Batch& batch, bool needs_targets, bool reads_source) const {
+void Model::check_batch(const Batch& batch, std::span<History> histories, bool needs_targets,
+                        bool reads_source) const {
   require(parameters_->allocated(), "[model] the weights have no memory; allocate first");
-  check_shape(batch);
+  check_shape(batch, histories);
   require(!mlp_ || batch.features.size() == batch.batch * config_.inputs,
           "[model] {} features; need {} of each of {} examples", batch.features.size(),
           config_.inputs, batch.batch);
@@ -42,14 +43,7 @@ void Model::check_batch(const Batch& batch, bool needs_targets, bool reads_sourc
   }
   if (has_decoder())
     decoder_embedding_->check(decoder_pass(batch, 0, false), decoder_tokens(batch));
-  if (!needs_targets) return;
-  const std::size_t rows = head_->rows(output_pass(batch));
-  const std::size_t outputs = config_.outputs();
-  require(batch.targets.size() == rows, "[model] {} targets; need {}", batch.targets.size(), rows);
-  for (const std::int32_t t : batch.targets) {
-    require(t == kIgnoredTarget || (t >= 0 && static_cast<std::size_t>(t) < outputs),
-            "[model] target {} is outside 0 to {}", t, outputs - 1);
-  }
+  if (needs_targets) loss_->check(batch, output_rows(batch), config_.outputs());
 }
 
 std::vector<History> Model::make_histories(std::size_t batch, std::size_t capacity) const {
@@ -57,33 +51,39 @@ std::vector<History> Model::make_histories(std::size_t batch, std::size_t capaci
   return {layers, History(batch, capacity, config_.d_model)};
 }
 
-void Model::remember(const Batch& batch, Pass& pass) {
-  if (!batch.histories.empty()) pass.history_length = batch.histories.front().length();
+void Model::remember(std::span<History> histories, Pass& pass) {
+  pass.history_length = past(histories);
 }
 
-StackBeside Model::encoder_beside(const Batch& batch) const {
-  return {.histories = has_decoder() ? std::span<History>{} : batch.histories};
+StackBeside Model::encoder_beside(std::span<History> histories, Step* step) const {
+  StackBeside beside{.histories = has_decoder() ? std::span<History>{} : histories};
+  if (step != nullptr) beside.routings = step->encoder_routings;
+  return beside;
 }
 
-StackBeside Model::decoder_beside(const Batch& batch) const {
-  return {.histories = batch.histories};
+StackBeside Model::decoder_beside(std::span<History> histories, Step* step) const {
+  StackBeside beside{.histories = histories};
+  if (step != nullptr) beside.routings = step->decoder_routings;
+  return beside;
 }
 
-Pass Model::encoder_pass(const Batch& batch, RandomKey key, bool training) const {
+Pass Model::encoder_pass(const Batch& batch, RandomKey key, bool training,
+                         std::span<History> histories) const {
   Pass pass;
   const bool source = has_decoder();
   pass.batch = batch.batch;
   pass.length = source ? batch.source_length : batch.length;
   pass.lengths = source ? batch.source_lengths : batch.lengths;
   pass.globals = batch.globals;
-  if (!source) remember(batch, pass);
+  if (!source) remember(histories, pass);
   pass.typed = !source && !batch.token_types.empty();
   pass.training = training;
   pass.key = derive(key, "encoder");
   return pass;
 }
 
-Pass Model::decoder_pass(const Batch& batch, RandomKey key, bool training) const {
+Pass Model::decoder_pass(const Batch& batch, RandomKey key, bool training,
+                         std::span<History> histories) const {
   Pass pass;
   pass.batch = batch.batch;
   pass.length = batch.length;
@@ -91,7 +91,7 @@ Pass Model::decoder_pass(const Batch& batch, RandomKey key, bool training) const
   pass.typed = !batch.token_types.empty();
   pass.training = training;
   pass.key = derive(key, "decoder");
-  remember(batch, pass);
+  remember(histories, pass);
   if (has_encoder()) {
     pass.memory_length = batch.source_length;
     pass.memory_lengths = batch.source_lengths;

@@ -57,10 +57,10 @@ TEST_P(ModelGradient, LossAndEvaluationAreTheReferences) {
   const ModelConfig& config = GetParam().config;
   const double trained = ReferenceModel<double>(config, weights_, batch, true, kDropoutKey).loss();
   const double evaluated = ReferenceModel<double>(config, weights_, batch, false).loss();
-  const CrossEntropy loss = model_.forward(batch, kDropoutKey, 0.7F);
+  const LossSum loss = model_.forward(batch, kDropoutKey, 0.7F);
   EXPECT_NEAR(loss.loss, trained, 2e-6 * trained);
-  EXPECT_EQ(loss.counted, count_targets(batch.targets));
-  const CrossEntropy evaluation = model_.evaluate(batch);
+  EXPECT_EQ(loss.counted, model_.loss().count(batch));
+  const LossSum evaluation = model_.evaluate(batch);
   EXPECT_NEAR(evaluation.loss, evaluated, 2e-6 * evaluated);
   if (config.dropout > 0.0F) {
     EXPECT_GT(std::abs(trained - evaluated), 1e-3);
@@ -83,6 +83,8 @@ TEST_P(ModelGradient, EveryParameterMatchesTheComplexStep) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, ModelGradient, ::testing::ValuesIn(testing::model_cases()),
                          [](const auto& instance) { return instance.param.name; });
+INSTANTIATE_TEST_SUITE_P(Experts, ModelGradient, ::testing::ValuesIn(testing::expert_cases()),
+                         [](const auto& instance) { return instance.param.name; });
 INSTANTIATE_TEST_SUITE_P(Perceptrons, ModelGradient,
                          ::testing::ValuesIn(testing::perceptron_cases()),
                          [](const auto& instance) { return instance.param.name; });
@@ -94,6 +96,7 @@ TEST(ModelCases, GiveEveryFieldTwoValues) {
   // Those learn in part; their gradients are compared in learning/frozen_test.cc.
   std::ranges::copy(testing::frozen_cases(), std::back_inserter(all));
   std::ranges::copy(testing::perceptron_cases(), std::back_inserter(all));
+  std::ranges::copy(testing::expert_cases(), std::back_inserter(all));
   for (ModelCase& c : all) {
     c.config.visit([&](std::string_view name, auto& field) {
       values[std::string(name)].insert(fmt::format("{}", field));

@@ -6,7 +6,8 @@
 
 namespace longspan {
 
-Matrix Model::infer(const Batch& batch, std::span<DecodeCache> caches, Step& step) const {
+Matrix Model::infer(const Batch& batch, std::span<History> histories, std::span<DecodeCache> caches,
+                    Step& step) const {
   Arena& arena = step.arena;
   begin_routing(batch, 0.0F, step);
   Matrix x;
@@ -15,21 +16,18 @@ Matrix Model::infer(const Batch& batch, std::span<DecodeCache> caches, Step& ste
   // Later tokens find what the encoder gave in the caches of cross-attention.
   if (has_encoder() && decoded == 0) {
     const Place::Part part("encoder");
-    const Pass pass = encoder_pass(batch, 0, false);
+    const Pass pass = encoder_pass(batch, 0, false, histories);
     x = encoder_embedding_->embed(pass, encoder_tokens(batch), nullptr, arena);
-    StackBeside beside = encoder_beside(batch);
-    beside.routings = step.encoder_routings;
-    memory = x = encoder_->infer(pass, x, beside, arena);
+    memory = x = encoder_->infer(pass, x, encoder_beside(histories, &step), arena);
   }
   if (has_decoder()) {
     const Place::Part part("decoder");
-    Pass pass = decoder_pass(batch, 0, false);
+    Pass pass = decoder_pass(batch, 0, false, histories);
     pass.memory = memory;
     TokenInput tokens = decoder_tokens(batch);
     tokens.first_position = decoded;
-    StackBeside beside = decoder_beside(batch);
+    StackBeside beside = decoder_beside(histories, &step);
     beside.caches = caches;
-    beside.routings = step.decoder_routings;
     x = decoder_embedding_->embed(pass, tokens, nullptr, arena);
     x = decoder_->infer(pass, x, beside, arena);
   }
@@ -40,27 +38,28 @@ Matrix Model::infer(const Batch& batch, std::span<DecodeCache> caches, Step& ste
   return x;
 }
 
-ConstMatrix Model::run_logits(const Batch& batch, Step& step) const {
-  const Matrix x = infer(batch, {}, step);
+ConstMatrix Model::run_logits(const Batch& batch, std::span<History> histories, Step& step) const {
+  const Matrix x = infer(batch, histories, {}, step);
   const Place::Part part("head");
   return head_->forward(output_pass(batch), x, /*saves=*/false, step.arena).logits;
 }
 
-ConstMatrix Model::logits(const Batch& batch) {
-  check_batch(batch, /*needs_targets=*/false);
-  book("inference", batch, 0, [&] { return walk_inference(batch, dry_step_); });
-  return run_logits(batch, step_);
+ConstMatrix Model::logits(const Batch& batch, std::span<History> histories) {
+  check_batch(batch, histories, /*needs_targets=*/false);
+  book("inference", batch, past(histories),
+       [&] { return walk_inference(batch, histories, dry_step_); });
+  return run_logits(batch, histories, step_);
 }
 
-CrossEntropy Model::evaluate(const Batch& batch) {
-  check_batch(batch, /*needs_targets=*/true);
-  return loss_of(logits(batch), batch);
+LossSum Model::evaluate(const Batch& batch, std::span<History> histories) {
+  check_batch(batch, histories, /*needs_targets=*/true);
+  return measure(logits(batch, histories), batch);
 }
 
-CrossEntropy Model::loss_of(ConstMatrix scores, const Batch& batch) const {
+LossSum Model::measure(ConstMatrix scores, const Batch& batch) const {
   const Place::Part part("head");
   const Place::Scope scope(Head::kMeter, Phase::kForward);
-  return cross_entropy(scores, targets(batch));
+  return loss_->measure(scores, goal(batch));
 }
 
 ConstMatrix Model::decode(const Batch& batch, std::span<DecodeCache> caches) {
@@ -73,10 +72,8 @@ ConstMatrix Model::decode(const Batch& batch, std::span<DecodeCache> caches) {
           decoder_->residuals().size());
   require(batch.lengths.empty(),
           "[model] lengths of padded sequences while decoding; need whole sequences");
-  require(batch.histories.empty(),
-          "[model] a memory of earlier segments while decoding; the caches are the memory");
   const DecodeCache& first = caches.front();
-  check_batch(batch, /*needs_targets=*/false, /*reads_source=*/first.used == 0);
+  check_batch(batch, {}, /*needs_targets=*/false, /*reads_source=*/first.used == 0);
   require(first.batch == batch.batch, "[model] {} sequences; the caches are for {}", batch.batch,
           first.batch);
   require(first.used + batch.length <= config_.max_length,
@@ -93,7 +90,7 @@ ConstMatrix Model::decode(const Batch& batch, std::span<DecodeCache> caches) {
 }
 
 ConstMatrix Model::run_decode(const Batch& batch, std::span<DecodeCache> caches, Step& step) const {
-  const Matrix x = infer(batch, caches, step);
+  const Matrix x = infer(batch, {}, caches, step);
   const Place::Part part("head");
   Pass last = output_pass(batch);
   last.length = 1;

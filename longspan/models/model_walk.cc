@@ -19,27 +19,24 @@ Batch Model::without_data(const Batch& shape) const {
   return batch;
 }
 
-Targets Model::targets(const Batch& batch) const {
-  if (!batch.targets.empty()) return batch.targets;
-  const std::size_t rows = head_->rows(output_pass(batch));
-  return {Dry::memory<const std::int32_t>(rows), rows};
-}
-
-StepMemory Model::walk_training(const Batch& shape, Step& step) const {
+StepMemory Model::walk_training(const Batch& shape, std::span<History> histories,
+                                Step& step) const {
   const Dry dry;
   const Batch batch = without_data(shape);
   step.arena = Arena::dry();
+  step.tape.histories = histories;
   run_forward(batch, 0, 1.0F, step);
   const std::size_t kept = step.arena.used();
   run_backward(batch, 1.0F, step);
   return StepMemory::of(step.arena, kept);
 }
 
-std::size_t Model::walk_inference(const Batch& shape, Step& step) const {
+std::size_t Model::walk_inference(const Batch& shape, std::span<History> histories,
+                                  Step& step) const {
   const Dry dry;
   const Batch batch = without_data(shape);
   step.arena = Arena::dry();
-  loss_of(run_logits(batch, step), batch);
+  measure(run_logits(batch, histories, step), batch);
   return step.arena.peak();
 }
 
@@ -57,14 +54,14 @@ std::size_t Model::walk_decode(const Batch& shape, std::size_t used, std::size_t
   return step.arena.peak();
 }
 
-StepMemory Model::walk_training(const Batch& shape) const {
+StepMemory Model::walk_training(const Batch& shape, std::span<History> histories) const {
   Step step;
-  return walk_training(shape, step);
+  return walk_training(shape, histories, step);
 }
 
-std::size_t Model::walk_inference(const Batch& shape) const {
+std::size_t Model::walk_inference(const Batch& shape, std::span<History> histories) const {
   Step step;
-  return walk_inference(shape, step);
+  return walk_inference(shape, histories, step);
 }
 
 std::size_t Model::walk_decode(const Batch& shape, std::size_t used, std::size_t capacity) const {
@@ -72,14 +69,15 @@ std::size_t Model::walk_decode(const Batch& shape, std::size_t used, std::size_t
   return walk_decode(shape, used, capacity, step);
 }
 
-ModelCost Model::cost_by_part(const Batch& batch, bool training) const {
+ModelCost Model::cost_by_part(const Batch& batch, bool training,
+                              std::span<History> histories) const {
   Meter meter;
   {
     const Meter::Use use(meter);
     if (training) {
-      walk_training(batch);
+      walk_training(batch, histories);
     } else {
-      walk_inference(batch);
+      walk_inference(batch, histories);
     }
   }
   ModelCost cost;
@@ -101,9 +99,10 @@ CostTable ModelCost::whole() const {
   return table;
 }
 
-void Model::prepare_training(const Batch& shape) {
-  check_shape(shape);
-  book("training", shape, 0, [&] { return walk_training(shape, dry_step_).peak; });
+void Model::prepare_training(const Batch& shape, std::span<History> histories) {
+  check_shape(shape, histories);
+  book("training", shape, past(histories),
+       [&] { return walk_training(shape, histories, dry_step_).peak; });
 }
 
 void Model::take_memory(const Batch& batch, bool training, std::size_t bytes) {

@@ -5,26 +5,46 @@
 #include <vector>
 
 #include "longspan/base/config.h"
+#include "longspan/tasks/copy.h"
+#include "longspan/tasks/image_task.h"
+#include "longspan/tasks/reverse.h"
+#include "longspan/tasks/text_task.h"
 
 namespace longspan {
 
 namespace {
 
+template <class Kind>
+std::unique_ptr<Task> make(const TaskOptions& options) {
+  return std::make_unique<Kind>(config_from<typename Kind::Config>(Kind::kName, options));
+}
+
+template <class Kind>
+constexpr TaskEntry entry(std::string_view summary) {
+  return {Kind::kName, summary, &describe_options<typename Kind::Config>, &make<Kind>};
+}
+
 constexpr std::array kTasks{
-    Task{"text", "next-token prediction on a text file, by bytes or characters"},
-    Task{"images", "the class of a grey image: MNIST, or what has its format"},
+    entry<TextTask>("next-token prediction on a text file, by bytes or characters"),
+    entry<ImageTask>("the class of a grey image: MNIST, or what has its format"),
+    entry<CopyTask>("a random sequence written twice: the second half from the first"),
+    entry<ReverseTask>("a random sequence backwards, by an encoder and a decoder"),
 };
 
 }  // namespace
 
-std::span<const Task> tasks() { return kTasks; }
+bool TaskEntry::has_option(std::string_view option) const {
+  return std::ranges::any_of(options(), [&](const TaskOption& o) { return o.name == option; });
+}
 
-const Task& find_task(std::string_view name) {
-  const auto* const found = std::ranges::find(kTasks, name, &Task::name);
+std::span<const TaskEntry> tasks() { return kTasks; }
+
+const TaskEntry& find_task(std::string_view name) {
+  const auto* const found = std::ranges::find(kTasks, name, &TaskEntry::name);
   if (found != kTasks.end()) return *found;
   std::vector<std::string_view> known;
   known.reserve(kTasks.size());
-  for (const Task& task : kTasks) known.push_back(task.name);
+  for (const TaskEntry& task : kTasks) known.push_back(task.name);
   throw_unknown("task", "task", name, known);
 }
 

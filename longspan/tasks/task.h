@@ -1,13 +1,131 @@
-// A task: what a model can be trained on.
+// A task: what a model is trained on and judged by. Training, evaluation and the command line know
+// tasks by this interface, and by their line in registry.cc, alone.
+//
+// A task says what it needs of a model, gives batches of its splits, and turns what an evaluation
+// summed into metrics. Its options are the fields of a config (base/config.h); their names, values
+// and what they are for come from its visit().
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
 #include <string_view>
+#include <vector>
+
+#include "longspan/base/batch.h"
+#include "longspan/base/view.h"
+#include "longspan/tasks/vocabulary.h"
 
 namespace longspan {
 
-struct Task {
-  std::string_view name;
-  std::string_view summary;  // one line
+// Options by name, as text.
+using TaskOptions = std::map<std::string, std::string, std::less<>>;
+
+struct ModelNeeds {
+  std::string family = "decoder";      // or encoder, encoder-decoder, mlp
+  std::string head = "lm";             // or classifier, tagger
+  std::string loss = "cross-entropy";  //
+  std::size_t vocabulary = 0;          // tokens that it reads
+  std::size_t inputs = 0;              // features that it reads in place of tokens
+  std::size_t classes = 0;             // outputs of a head that is not of a language model
+  std::size_t length = 0;              // tokens of a sequence, the decoder's where there are two
+  std::size_t source_length = 0;       // the encoder's
+};
+
+enum class Split : std::uint8_t { kTraining, kValidation, kTest, kAll };
+std::string_view name_of(Split split);
+Split split_from(std::string_view who, std::string_view name);
+
+// Which examples of a split make a batch: first, first + stride, …
+struct Examples {
+  std::size_t first = 0;
+  std::size_t count = 0;
+  std::size_t stride = 1;
+};
+
+// The memory of a batch, of whoever asks for it: it grows with the first batch and is overwritten
+// by the next.
+struct BatchMemory {
+  std::vector<std::int32_t> tokens;
+  std::vector<std::int32_t> targets;
+  std::vector<std::int32_t> source;
+  std::vector<float> features;
+  std::vector<float> times;
+  std::vector<float> values;
+};
+
+// What an evaluation summed. The first three are the loss's; a task adds the others where it needs
+// them.
+struct Tally {
+  double loss = 0.0;
+  std::size_t counted = 0;
+  std::size_t correct = 0;
+  std::size_t sequences = 0;
+  std::size_t perfect = 0;  // sequences all of whose targets were correct
+  std::size_t bytes = 0;    // of the text that the targets are
+
+  double mean_loss() const { return loss / static_cast<double>(counted); }
+  double accuracy() const {
+    return static_cast<double>(correct) / static_cast<double>(counted == 0 ? 1 : counted);
+  }
+};
+
+struct Metric {
+  std::string name;  // "bits_per_byte"
+  double value = 0.0;
+  std::string text;  // as people read it; empty: for programs only
+};
+
+struct Judgement {
+  Split split = Split::kValidation;
+  std::string counted;  // what the next number counts: tokens, images, sequences
+  std::size_t count = 0;
+  std::vector<Metric> metrics;  // the first is the loss
+  std::string subject;          // of what, "200 test images"
+  std::string line;             // "loss 1.2345, accuracy 67.00 %"
+
+  double loss() const { return metrics.front().value; }
+};
+
+class Task {
+ public:
+  virtual ~Task() = default;
+  virtual std::string_view name() const = 0;
+  virtual TaskOptions options() const = 0;
+
+  // Reads the data; nothing but text and tokens works before.
+  virtual void open() {}
+  // Of the data, so that other data are noticed on resuming; empty: not compared.
+  virtual std::string checksum() const { return {}; }
+  // The data in a few words.
+  virtual std::string describe() const = 0;
+  virtual ModelNeeds needs() const = 0;
+
+  // How many a split has, 0 where there is no such split. Throws Error where the data are too few
+  // to train on.
+  virtual std::size_t examples(Split split) const = 0;
+  // The split that judges a model while it is trained.
+  virtual Split held_out() const { return Split::kValidation; }
+  // Batch number `step` of training: a pure function of (seed, step).
+  virtual Batch training_batch(std::uint64_t seed, std::uint64_t step, std::size_t rows,
+                               BatchMemory& memory) = 0;
+  virtual Batch batch(Split split, const Examples& which, BatchMemory& memory) = 0;
+
+  // Adds what only the task can count; `scores` are the model's of the batch.
+  virtual void add(const Batch& /*batch*/, ConstMatrix /*scores*/, Tally& /*tally*/) const {}
+  virtual Judgement judge(Split split, const Tally& tally) const = 0;
+
+  // Of tasks whose vocabulary is learned from the data: what a trained model keeps of them, and
+  // before open() takes their place.
+  virtual const Vocabulary* vocabulary() const { return nullptr; }
+  virtual void use(const Vocabulary& /*vocabulary*/) {}
+  // What a model reads to go on from a text, and the text of what it wrote. An encoder–decoder's
+  // decoder begins with, and ends at, the token `boundary`; -1: there is none.
+  virtual std::vector<std::int32_t> encode(std::string_view prompt) const;
+  virtual std::string decode(std::span<const std::int32_t> tokens) const;
+  virtual std::int32_t boundary() const { return -1; }
 };
 
 }  // namespace longspan

@@ -8,12 +8,42 @@ namespace {
 
 TEST(Tasks, AreFoundByName) {
   EXPECT_FALSE(tasks().empty());
-  for (const Task& task : tasks()) {
+  for (const TaskEntry& task : tasks()) {
     EXPECT_EQ(&find_task(task.name), &task);
     EXPECT_FALSE(task.summary.empty());
   }
   EXPECT_EQ(testing::message_of([] { find_task("txt"); }),
-            "[task] unknown task 'txt'; did you mean 'text'? Known: text, images");
+            "[task] unknown task 'txt'; did you mean 'text'? Known: text, images, copy, reverse");
+}
+
+TEST(Tasks, TakeTheirOptionsByName) {
+  for (const TaskEntry& task : tasks()) {
+    TaskOptions standard;
+    for (const TaskOption& option : task.options()) {
+      EXPECT_FALSE(option.purpose.empty()) << task.name << ' ' << option.name;
+      EXPECT_TRUE(task.has_option(option.name));
+      standard[option.name] = option.standard;
+    }
+    EXPECT_EQ(task.make({})->options(), standard) << task.name;
+    EXPECT_EQ(task.make(standard)->name(), task.name);
+    EXPECT_NE(testing::message_of([&] {
+                task.make({{"frobnicate", "1"}});
+              }).find("frobnicate"),
+              std::string::npos);
+  }
+  EXPECT_EQ(find_task("copy").make({{"symbols", "5"}})->needs().vocabulary, 6U);
+  EXPECT_EQ(testing::message_of([] {
+              find_task("copy").make({{"length", "-2"}});
+            }),
+            "[copy] length is '-2'; need a whole number of 0 or more");
+}
+
+TEST(Tasks, SplitsHaveNames) {
+  for (const Split split : {Split::kTraining, Split::kValidation, Split::kTest, Split::kAll}) {
+    EXPECT_EQ(split_from("eval", name_of(split)), split);
+  }
+  EXPECT_NE(testing::message_of([] { split_from("eval", "tset"); }).find("'test'"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -317,10 +317,15 @@ void Formula::head() {
     output.forward += flops(Kind::kMatmul, rows * outputs);
     if (!adapted()) output.update += flops(Kind::kAdd, rows * outputs);
   }
-  const auto ignored = static_cast<Count>(std::ranges::count(batch_.targets, -1));
-  const Count counted = batch_.targets.empty() ? rows : batch_.targets.size() - ignored;
-  output.forward += flops(Kind::kSoftmax, 5 * rows * outputs);
-  output.backward += flops(Kind::kSoftmax, counted);
+  if (c_.loss == "squared-error") {
+    output.forward += flops(Kind::kAdd, (training_ ? 4 : 3) * rows * outputs);
+    output.backward += flops(Kind::kAdd, 3 * rows * outputs);
+  } else {
+    const auto ignored = static_cast<Count>(std::ranges::count(batch_.targets, -1));
+    const Count counted = batch_.targets.empty() ? rows : batch_.targets.size() - ignored;
+    output.forward += flops(Kind::kSoftmax, 5 * rows * outputs);
+    output.backward += flops(Kind::kSoftmax, counted);
+  }
   table_["softmax layer"] += output;
 }
 

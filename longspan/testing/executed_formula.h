@@ -9,13 +9,15 @@
 //   add & norm      LayerNorm 8d + 5 forward, 9d + 2 backward, 3d update a row (RMSNorm 5d + 4,
 //                   7d + 1, 2d), the residual addition among them; dropout d more each way
 //   recomputed      (reversible, checkpointed) backward has the forward once more
+//   loss            cross-entropy 5 forward an output and 1 backward a counted row; squared error 4 (3
+//                   where nothing is trained) and 3 an output
 //   frozen          the first layers have no backward and no update
 //
 // after formulas.md A.4 of the documents that the project grew from.
 #pragma once
 
+#include "longspan/base/batch.h"
 #include "longspan/base/cost.h"
-#include "longspan/models/batch.h"
 #include "longspan/models/config.h"
 
 namespace longspan::testing {

@@ -286,4 +286,17 @@ S cross_entropy_of(const Tensor<S>& x, std::span<const std::int32_t> targets) {
   return loss;
 }
 
+// Σ (x − value)² over the values that are not NaN.
+template <class S>
+S squared_error_of(const Tensor<S>& x, std::span<const float> values) {
+  assert(values.size() == x.data.size());
+  S loss{0.0};
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (std::isnan(values[i])) continue;
+    const S difference = x.data[i] - S{values[i]};
+    loss += difference * difference;
+  }
+  return loss;
+}
+
 }  // namespace longspan::testing

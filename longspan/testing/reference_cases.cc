@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "longspan/base/random.h"
 
 namespace longspan::testing {
@@ -173,8 +175,12 @@ std::vector<ModelCase> encoder_cases() {
   tagger.head_bias = true;
   tagger.embedding_mask = true;
   tagger.embedding_norm = true;
+  ModelConfig fourier = small("encoder");
+  fourier.wiring = "post";
+  fourier.attention = "fnet|flash";
   const BatchShape padded{.batch = 3, .length = 5, .padded = true};
-  return {{"tagger", tagger, padded},
+  return {{"fourier", fourier, {.batch = 2, .length = 6}},
+          {"tagger", tagger, padded},
           {"bert", bert(), {.batch = 3, .length = 6, .padded = true, .typed = true}},
           {"bert_dropout",
            with_dropout(bert()),
@@ -240,6 +246,15 @@ std::vector<std::int32_t> some_lengths(std::size_t batch, std::size_t length) {
   return lengths;
 }
 
+// One in seven is missing.
+std::vector<float> some_values(std::size_t count, RandomKey key) {
+  std::vector<float> values(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    values[i] = i % 7 == 3 ? std::numeric_limits<float>::quiet_NaN() : random_normal(key, i);
+  }
+  return values;
+}
+
 std::vector<std::int32_t> draw(std::size_t count, std::size_t bound, RandomKey key) {
   std::vector<std::int32_t> values(count);
   for (std::size_t i = 0; i < count; ++i) {
@@ -281,10 +296,29 @@ std::vector<ModelCase> perceptron_cases() {
   dropped.activation = "gelu";
   dropped.dropout = 0.2F;
   dropped.head_bias = true;
+  ModelConfig regressor = c;
+  regressor.loss = "squared-error";
+  regressor.head_bias = true;
   const BatchShape points{.batch = 7, .length = 1};
   return {{"perceptron", c, points},
           {"perceptron_plain", plain, points},
+          {"perceptron_regression", regressor, points},
           {"perceptron_dropout", dropped, points}};
+}
+
+std::vector<ModelCase> expert_cases() {
+  ModelConfig chosen = small("encoder");
+  chosen.feed_forward = "experts:experts=3,top=2,capacity=1.5,balance=0.3|dense";
+  ModelConfig switched = small("decoder");
+  switched.wiring = "reversible";
+  switched.feed_forward = "experts:experts=2,capacity=0.75,balance=0.1";
+  ModelConfig checkpointed = small("decoder");
+  checkpointed.checkpointing = true;
+  checkpointed.gated = true;
+  checkpointed.feed_forward = "experts:experts=2,top=2,capacity=2,normalize=0";
+  return {{"experts", chosen, {.batch = 3, .length = 5, .padded = true}},
+          {"experts_switched", switched, {.batch = 2, .length = 7}},
+          {"experts_checkpointed", checkpointed, {.batch = 2, .length = 6}}};
 }
 
 std::vector<ModelCase> model_cases() {
@@ -342,9 +376,13 @@ BatchData::BatchData(const ModelConfig& config, const BatchShape& shape, std::ui
   }
   if (config.head == "classifier") {
     targets = draw(shape.batch, config.classes, derive(seed, "targets"));
-    return;
+  } else {
+    targets = draw(rows, config.outputs(), derive(seed, "targets"));
   }
-  targets = draw(rows, config.outputs(), derive(seed, "targets"));
+  if (config.loss == "squared-error") {
+    values = some_values(targets.size() * config.outputs(), derive(seed, "values"));
+  }
+  if (config.head == "classifier") return;
   for (std::size_t i = 0; i < rows; ++i) {
     const std::size_t b = i / shape.length;
     const bool padding = shape.padded && i % shape.length >= static_cast<std::size_t>(lengths[b]);
@@ -361,6 +399,7 @@ Batch BatchData::view() const {
           .tokens = tokens,
           .features = features,
           .targets = targets,
+          .values = values,
           .lengths = lengths,
           .token_types = types,
           .source_length = shape_.source_length,

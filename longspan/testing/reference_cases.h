@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "longspan/attention/registry.h"
+#include "longspan/base/batch.h"
 #include "longspan/base/meter.h"
-#include "longspan/models/batch.h"
 #include "longspan/models/config.h"
 
 namespace longspan::testing {
@@ -30,6 +30,8 @@ struct ModelCase {
 inline void PrintTo(const ModelCase& c, std::ostream* out) { *out << c.name; }
 
 std::vector<ModelCase> model_cases();
+// Models with experts: what they compute depends on the data, and two passes cannot be compared.
+std::vector<ModelCase> expert_cases();
 // Perceptrons, which have features instead of tokens.
 std::vector<ModelCase> perceptron_cases();
 // Models of which a part is frozen; what is trained beside them the reference does not know.
@@ -49,6 +51,7 @@ class BatchData {
   std::vector<std::int32_t> tokens;
   std::vector<float> features;
   std::vector<std::int32_t> targets;
+  std::vector<float> values;
   std::vector<std::int32_t> lengths;
   std::vector<std::int32_t> types;
   std::vector<std::int32_t> source;

@@ -1,9 +1,14 @@
 // Whole models from the reference's pieces: the same config, the parameters by name.
 #pragma once
 
+#include <algorithm>
+#include <numbers>
 #include <string>
 
-#include "longspan/models/batch.h"
+#include "longspan/base/batch.h"
+#include "longspan/base/config.h"
+#include "longspan/layers/experts.h"
+#include "longspan/layers/experts_ref.h"
 #include "longspan/models/config.h"
 #include "longspan/testing/reference.h"
 
@@ -18,6 +23,7 @@ class ReferenceModel {
       : c_(config),
         w_(weights),
         batch_(batch),
+        training_(training),
         rate_(training ? config.dropout : 0.0F),
         key_(key) {}
 
@@ -43,8 +49,17 @@ class ReferenceModel {
     }
     return head(x);
   }
-  // Σ cross-entropy, not scaled.
-  S loss() const { return cross_entropy_of(logits(), batch_.targets); }
+  // Σ of the loss, not scaled; in training with the experts' own for each counted target.
+  S loss() const {
+    auxiliary_ = S{};
+    const Tensor<S> scores = logits();
+    const bool numbers = c_.loss == "squared-error";
+    const S sum = numbers ? squared_error_of(scores, batch_.values)
+                          : cross_entropy_of(scores, batch_.targets);
+    const auto ignored = std::ranges::count(batch_.targets, kIgnoredTarget);
+    const auto counted = static_cast<std::ptrdiff_t>(batch_.targets.size()) - ignored;
+    return training_ ? sum + static_cast<double>(counted) * auxiliary_ : sum;
+  }
 
  private:
   struct Side {
@@ -141,6 +156,66 @@ class ReferenceModel {
     return linear(w_, name + ".out", attend(a, q, k, v));
   }
 
+  bool mixes(std::size_t layer) const { return turn_of(c_.attention, layer) == "fnet"; }
+
+  // Re(F_n·x·F_d) of each sequence, term by term.
+  Tensor<S> mixed(const Tensor<S>& x, std::size_t length) const {
+    Tensor<S> y(x.rows, x.cols);
+    const double turn = 2.0 * std::numbers::pi;
+    for (std::size_t i = 0; i < x.rows; ++i) {
+      const std::size_t first = i - i % length;
+      for (std::size_t l = 0; l < x.cols; ++l) {
+        for (std::size_t m = 0; m < length; ++m) {
+          for (std::size_t j = 0; j < x.cols; ++j) {
+            const double angle =
+                static_cast<double>(m * (i % length)) / static_cast<double>(length) +
+                static_cast<double>(j * l) / static_cast<double>(x.cols);
+            y(i, l) += x(first + m, j) * std::cos(turn * angle);
+          }
+        }
+      }
+    }
+    return y;
+  }
+
+  // Adds the auxiliary loss to that of the model.
+  Tensor<S> experts(const std::string& kind, const std::string& name, const Side& side,
+                    const Tensor<S>& x) const {
+    ExpertsConfig config;
+    parse_options("experts", kind.substr(std::min(kind.size(), kind.find(':') + 1)), config);
+    const auto rows_of = [](const Tensor<S>& t) {
+      std::vector<std::vector<S>> rows;
+      for (std::size_t i = 0; i < t.rows; ++i) {
+        const auto first = t.data.begin() + static_cast<std::ptrdiff_t>(i * t.cols);
+        rows.emplace_back(first, first + static_cast<std::ptrdiff_t>(t.cols));
+      }
+      return rows;
+    };
+    ExpertsReference<S> reference;
+    reference.experts = config.experts;
+    reference.top = config.top;
+    reference.factor = config.capacity;
+    reference.alpha = config.balance;
+    reference.normalize = config.normalize;
+    reference.length = side.length;
+    reference.lengths.assign(side.lengths.begin(), side.lengths.end());
+    reference.x = rows_of(x);
+    reference.router = rows_of(w_.get<S>(name + ".router.weight"));
+    reference.feed_forward = [&](std::size_t e, const std::vector<S>& row) {
+      Tensor<S> one(1, row.size());
+      one.data = row;
+      return feed_forward(w_, name + ".expert." + std::to_string(e), c_.activation, c_.gated, one)
+          .data;
+    };
+    const auto result = reference.forward();
+    auxiliary_ += result.loss;
+    Tensor<S> y(x.rows, x.cols);
+    for (std::size_t i = 0; i < y.rows; ++i) {
+      for (std::size_t j = 0; j < y.cols; ++j) y(i, j) = result.y[i][j];
+    }
+    return y;
+  }
+
   // Branch i of the stack: self-attention, cross-attention where there is a memory, feed-forward.
   Tensor<S> branch(const Side& side, std::size_t i, const Tensor<S>& x,
                    const Tensor<S>* memory) const {
@@ -149,10 +224,15 @@ class ReferenceModel {
     const std::size_t which = i % per_layer;
     const RandomKey key = derive(side.key, i);
     Tensor<S> y;
-    if (which == 0) {
+    if (which == 0 && mixes(i / per_layer)) {
+      y = mixed(x, side.length);
+    } else if (which == 0) {
       y = attention(layer + ".attention", side, key, x, nullptr);
     } else if (which == 1 && memory != nullptr) {
       y = attention(layer + ".cross", side, key, x, memory);
+    } else if (const std::string kind = turn_of(c_.feed_forward, i / per_layer);
+               kind.starts_with("experts")) {
+      y = experts(kind, layer + ".feed_forward", side, x);
     } else {
       y = feed_forward(w_, layer + ".feed_forward", c_.activation, c_.gated, x);
     }
@@ -162,7 +242,7 @@ class ReferenceModel {
     const std::size_t per_layer = cross ? 3 : 2;
     const std::size_t which = i % per_layer;
     const std::string layer = side.name + "." + std::to_string(i / per_layer);
-    if (which == 0) return layer + ".attention_norm";
+    if (which == 0) return layer + (mixes(i / per_layer) ? ".mixer_norm" : ".attention_norm");
     return layer + (which == 1 && cross ? ".cross_norm" : ".feed_forward_norm");
   }
 
@@ -238,8 +318,10 @@ class ReferenceModel {
   const ModelConfig& c_;
   const Weights& w_;
   const Batch& batch_;
+  bool training_;
   float rate_;
   RandomKey key_;
+  mutable S auxiliary_{};  // of the experts, in the last forward
 };
 
 // scale·Σ cross-entropy of the batch.

@@ -74,7 +74,7 @@ Learned learn(const char* rule) {
     EXPECT_TRUE(trainer.step({&batch, 1}).finite);
   }
   learned.alignment /= measured;
-  const CrossEntropy test = model.evaluate(digits.test());
+  const LossSum test = model.evaluate(digits.test());
   learned.accuracy = static_cast<double>(test.correct) / static_cast<double>(test.counted);
   return learned;
 }

@@ -64,7 +64,7 @@ TEST_P(Stories, LossOfTheGreedyTextIsThatOfTheReference) {
   const std::vector<std::int32_t> tokens = greedy_tokens();
   Batch batch = batch_of(std::span(tokens).first(tokens.size() - 1));
   batch.targets = std::span(tokens).subspan(1);
-  const CrossEntropy result = model.evaluate(batch);
+  const LossSum result = model.evaluate(batch);
   const double expected =
       read_json(kDirectory / "reference.json").at("mean_nll_of_greedy").get<double>();
   EXPECT_NEAR(result.loss / static_cast<double>(result.counted), expected, 1e-6);

@@ -104,12 +104,13 @@ struct Loaded {
   std::vector<std::int32_t> targets;
   std::vector<std::uint8_t> globals;
   Batch batch;
+  std::vector<History> histories;
 };
 
 void train(Loaded& loaded, Comparison& comparison) {
   // The reference's loss is the mean over the targets that count.
-  const float scale = 1.0F / static_cast<float>(count_targets(loaded.targets));
-  const CrossEntropy result = loaded.model.forward(loaded.batch, 0, scale);
+  const float scale = 1.0F / static_cast<float>(loaded.model.loss().count(loaded.batch));
+  const LossSum result = loaded.model.forward(loaded.batch, 0, scale, loaded.histories);
   const auto loss = static_cast<float>(result.loss / static_cast<double>(result.counted));
   comparison.output("loss64", {&loss, 1});
   loaded.model.backward(loaded.batch, scale);
@@ -167,9 +168,9 @@ std::vector<float> token_losses(ConstMatrix logits, std::span<const std::int32_t
 void run_segment_model(const Case& golden, Comparison& comparison) {
   comparison.begin("own mechanism");
   Loaded loaded(golden, "");
-  std::vector<History> histories = memories_of(golden, loaded.model);
-  loaded.batch.histories = histories;
-  comparison.output("logits64", token_losses(loaded.model.logits(loaded.batch), loaded.targets));
+  loaded.histories = memories_of(golden, loaded.model);
+  comparison.output("logits64", token_losses(loaded.model.logits(loaded.batch, loaded.histories),
+                                             loaded.targets));
   train(loaded, comparison);
   comparison.finish();
 }

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "longspan/base/batch.h"
 #include "longspan/base/view.h"
 
 namespace longspan {
@@ -18,8 +19,6 @@ void softmax_forward(Matrix x);
 void softmax_serial(Matrix x);
 // ds = p⊙(dp − Σ p⊙dp), row by row; ds may be dp. Serial and unmetered like softmax_serial.
 void softmax_backward_serial(ConstMatrix p, ConstMatrix dp, Matrix ds);
-
-inline constexpr std::int32_t kIgnoredTarget = -1;
 
 struct CrossEntropy {
   double loss = 0.0;        // Σ over counted rows of −log softmax(x)[target]

@@ -8,7 +8,7 @@
 
 #include "longspan/base/random.h"
 
-namespace longspan::cli {
+namespace longspan {
 
 struct SamplerConfig {
   double temperature = 0.8;  // 0: always the likeliest
@@ -31,4 +31,4 @@ class Sampler {
   std::vector<double> weights_;
 };
 
-}  // namespace longspan::cli
+}  // namespace longspan

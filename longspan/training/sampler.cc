@@ -1,4 +1,4 @@
-#include "sampler.h"
+#include "longspan/training/sampler.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 
 #include "longspan/base/error.h"
 
-namespace longspan::cli {
+namespace longspan {
 
 void check(const SamplerConfig& c) {
   require(c.temperature >= 0.0 && std::isfinite(c.temperature),
@@ -45,4 +45,4 @@ std::int32_t Sampler::draw(std::span<const float> logits, std::uint64_t index) {
   return order_[count - 1];
 }
 
-}  // namespace longspan::cli
+}  // namespace longspan

@@ -1,0 +1,104 @@
+#include "longspan/tasks/image_task.h"
+
+#include <fmt/core.h>
+
+#include "longspan/base/config.h"
+#include "longspan/tasks/task_options.h"
+
+namespace longspan {
+
+namespace {
+
+// Levels of grey are tokens of a table that has room for all bytes.
+constexpr std::size_t kVocabulary = 256;
+
+}  // namespace
+
+TaskOptions ImageTask::options() const { return options_of(config_); }
+
+std::string ImageTask::describe() const {
+  const ImageSet& training = corpus_->training();
+  return fmt::format(
+      "{} images of {}x{} in {} classes, {} to test; the most common class is {:.2f} %",
+      training.count, training.height, training.width, corpus_->classes(), corpus_->test().count,
+      100.0 * corpus_->majority());
+}
+
+ModelNeeds ImageTask::needs() const {
+  ModelNeeds needs{.family = config_.model,
+                   .head = "classifier",
+                   .vocabulary = kVocabulary,
+                   .classes = corpus_->classes(),
+                   .length = 1};
+  if (config_.model == "mlp") {
+    needs.inputs = corpus_->training().image_size();
+  } else if (config_.model == "encoder") {
+    needs.length = ImageCorpus::patches(corpus_->training(), config_.patch);
+  } else {
+    throw_unknown("train", "model for images", config_.model, {"mlp", "encoder"});
+  }
+  return needs;
+}
+
+std::size_t ImageTask::examples(Split split) const {
+  switch (split) {
+    case Split::kTraining:
+      return corpus_->training().count;
+    case Split::kTest:
+      return corpus_->test().count;
+    case Split::kValidation:
+    case Split::kAll:
+      return 0;
+  }
+  return 0;
+}
+
+Batch ImageTask::fill(const ImageSet& set, BatchMemory& memory) const {
+  Batch batch{.batch = indices_.size(), .length = 1};
+  if (config_.model == "mlp") {
+    memory.features.resize(indices_.size() * set.image_size());
+    ImageCorpus::features(set, indices_, memory.features);
+    batch.features = memory.features;
+  } else {
+    batch.length = ImageCorpus::patches(set, config_.patch);
+    memory.tokens.resize(indices_.size() * batch.length);
+    ImageCorpus::tokens(set, indices_, config_.patch, memory.tokens);
+    batch.tokens = memory.tokens;
+  }
+  memory.targets.resize(indices_.size());
+  ImageCorpus::labels(set, indices_, memory.targets);
+  batch.targets = memory.targets;
+  return batch;
+}
+
+Batch ImageTask::training_batch(std::uint64_t seed, std::uint64_t step, std::size_t rows,
+                                BatchMemory& memory) {
+  indices_.resize(rows);
+  corpus_->training_indices(seed, step, indices_);
+  return fill(corpus_->training(), memory);
+}
+
+Batch ImageTask::batch(Split split, const Examples& which, BatchMemory& memory) {
+  indices_.resize(which.count);
+  for (std::size_t i = 0; i < which.count; ++i) {
+    indices_[i] = static_cast<std::uint32_t>(which.first + i * which.stride);
+  }
+  return fill(split == Split::kTraining ? corpus_->training() : corpus_->test(), memory);
+}
+
+Judgement ImageTask::judge(Split split, const Tally& tally) const {
+  const double majority = corpus_->majority();
+  const std::string accuracy = fmt::format("{:.2f} %", 100.0 * tally.accuracy());
+  return {
+      .split = split,
+      .counted = "images",
+      .count = tally.counted,
+      .metrics = {{"loss", tally.mean_loss(), fmt::format("{:.4f}", tally.mean_loss())},
+                  {"accuracy", tally.accuracy(),
+                   fmt::format("{} (the most common class: {:.2f} %)", accuracy, 100.0 * majority)},
+                  {"majority", majority, ""}},
+      .subject = fmt::format("{} {} images", tally.counted, name_of(split)),
+      .line = fmt::format("loss {:.4f}, accuracy {}", tally.mean_loss(), accuracy)};
+}
+
+}  // namespace longspan

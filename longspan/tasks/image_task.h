@@ -1,0 +1,53 @@
+// Labelled images (images.h) as a task: of a perceptron on their pixels, or of an encoder on their
+// patches. Judged by loss and accuracy on the test images, beside the share of the most common
+// class.
+#pragma once
+
+#include <optional>
+
+#include "longspan/tasks/images.h"
+#include "longspan/tasks/task.h"
+
+namespace longspan {
+
+class ImageTask final : public Task {
+ public:
+  static constexpr std::string_view kName = "images";
+
+  struct Config {
+    std::string data;
+    std::string model = "mlp";
+    std::size_t patch = 4;
+
+    bool operator==(const Config&) const = default;
+    template <class See>
+    void visit(See see) {
+      see("data", data, "The directory of images");
+      see("model", model, "mlp, or encoder (of patches)");
+      see("patch", patch, "Side of an encoder's patches");
+    }
+  };
+
+  explicit ImageTask(Config config) : config_(std::move(config)) {}
+
+  std::string_view name() const override { return kName; }
+  TaskOptions options() const override;
+  void open() override { corpus_.emplace(config_.data); }
+  std::string describe() const override;
+  ModelNeeds needs() const override;
+  std::size_t examples(Split split) const override;
+  Split held_out() const override { return Split::kTest; }
+  Batch training_batch(std::uint64_t seed, std::uint64_t step, std::size_t rows,
+                       BatchMemory& memory) override;
+  Batch batch(Split split, const Examples& which, BatchMemory& memory) override;
+  Judgement judge(Split split, const Tally& tally) const override;
+
+ private:
+  Batch fill(const ImageSet& set, BatchMemory& memory) const;
+
+  Config config_;
+  std::optional<ImageCorpus> corpus_;
+  std::vector<std::uint32_t> indices_;  // of the batch that is filled
+};
+
+}  // namespace longspan

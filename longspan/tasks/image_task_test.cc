@@ -1,0 +1,64 @@
+#include "longspan/tasks/image_task.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "longspan/testing/temporary_directory.h"
+
+namespace longspan {
+namespace {
+
+const std::string kSmall = LONGSPAN_SOURCE_DIR "/data/mnist-small";
+
+TEST(ImageTask, GivesPixelsToAPerceptron) {
+  ImageTask task({.data = kSmall});
+  task.open();
+  const ModelNeeds needs = task.needs();
+  EXPECT_EQ(needs.family, "mlp");
+  EXPECT_EQ(needs.head, "classifier");
+  EXPECT_EQ(needs.inputs, 784U);
+  EXPECT_EQ(needs.classes, 10U);
+  EXPECT_EQ(needs.length, 1U);
+  BatchMemory memory;
+  const Batch batch = task.training_batch(7, 3, 5, memory);
+  EXPECT_EQ(batch.features.size(), 5U * 784U);
+  EXPECT_TRUE(batch.tokens.empty());
+  ImageCorpus corpus(kSmall);
+  std::vector<std::uint32_t> indices(5);
+  corpus.training_indices(7, 3, indices);
+  std::vector<std::int32_t> labels(5);
+  ImageCorpus::labels(corpus.training(), indices, labels);
+  EXPECT_TRUE(std::ranges::equal(batch.targets, labels));
+}
+
+TEST(ImageTask, GivesPatchesToAnEncoder) {
+  ImageTask task({.data = kSmall, .model = "encoder", .patch = 7});
+  task.open();
+  EXPECT_EQ(task.needs().length, 16U);
+  BatchMemory memory;
+  const Batch batch = task.batch(Split::kTest, {.first = 3, .count = 2}, memory);
+  EXPECT_EQ(batch.length, 16U);
+  EXPECT_EQ(batch.tokens.size(), 32U);
+  EXPECT_TRUE(batch.features.empty());
+  EXPECT_EQ(batch.targets[1], ImageCorpus(kSmall).test().labels[4]);
+  EXPECT_EQ(task.held_out(), Split::kTest);
+  EXPECT_EQ(task.examples(Split::kTest), 200U);
+  EXPECT_EQ(task.examples(Split::kValidation), 0U);
+  const Judgement q = task.judge(Split::kTest, {.loss = 100.0, .counted = 200, .correct = 50});
+  EXPECT_EQ(q.line, "loss 0.5000, accuracy 25.00 %");
+  EXPECT_EQ(q.subject, "200 test images");
+}
+
+TEST(ImageTask, SaysWhatItCannotDo) {
+  ImageTask task({.data = kSmall, .model = "encodr"});
+  task.open();
+  EXPECT_EQ(testing::message_of([&] { task.needs(); }),
+            "[train] unknown model for images 'encodr'; did you mean 'encoder'? Known: mlp, "
+            "encoder");
+  EXPECT_EQ(testing::message_of([&] { task.encode("7"); }),
+            "[images] its models read no text; need a task of tokens");
+}
+
+}  // namespace
+}  // namespace longspan

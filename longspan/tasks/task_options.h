@@ -1,0 +1,52 @@
+// Between a task's config and its options by name.
+#pragma once
+
+#include <fmt/core.h>
+
+#include <concepts>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "longspan/base/config.h"
+#include "longspan/tasks/task.h"
+
+namespace longspan {
+
+struct TaskOption {
+  std::string name;
+  std::string standard;  // its value unless given
+  std::string purpose;
+  bool is_text = false;  // else a number
+};
+
+template <class Config>
+std::vector<TaskOption> describe_options() {
+  std::vector<TaskOption> all;
+  Config config;
+  config.visit([&](std::string_view name, auto& field, std::string_view purpose) {
+    using Field = std::remove_cvref_t<decltype(field)>;
+    all.push_back({std::string(name), fmt::format("{}", field), std::string(purpose),
+                   std::same_as<Field, std::string>});
+  });
+  return all;
+}
+
+template <class Config>
+TaskOptions options_of(Config config) {
+  TaskOptions options;
+  config.visit([&](std::string_view name, auto& field, std::string_view /*purpose*/) {
+    options.emplace(name, fmt::format("{}", field));
+  });
+  return options;
+}
+
+template <class Config>
+Config config_from(std::string_view who, const TaskOptions& options) {
+  Config config;
+  for (const auto& [name, text] : options) set_option(who, name, text, config);
+  return config;
+}
+
+}  // namespace longspan

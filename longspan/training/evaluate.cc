@@ -1,0 +1,74 @@
+#include "longspan/training/evaluate.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "longspan/base/error.h"
+
+namespace longspan {
+
+namespace {
+
+void check_memory(Model& model) {
+  for (std::size_t i = 0; i < model.config().layers; ++i) {
+    const std::string mixer = turn_of(model.config().attention, i);
+    require(model.mixer(i).remembers(),
+            "[eval] --memory with {}, which remembers nothing; need transformer-xl",
+            mixer.substr(0, mixer.find(':')));
+  }
+  require(model.config().positions == "none",
+          "[eval] --memory with {} positions, which begin anew in every segment; need none",
+          model.config().positions);
+}
+
+void add(Model& model, const Task& task, const Batch& batch, std::span<History> histories,
+         Tally& tally) {
+  const ConstMatrix scores = model.logits(batch, histories);
+  const LossSum sum = model.loss_of(scores, batch);
+  tally.loss += sum.loss;
+  tally.counted += sum.counted;
+  tally.correct += sum.correct;
+  tally.sequences += batch.batch;
+  task.add(batch, scores, tally);
+}
+
+Tally by_batches(Model& model, Task& task, Split split, std::size_t count, std::size_t rows) {
+  BatchMemory memory;
+  Tally tally;
+  for (std::size_t first = 0; first < count; first += rows) {
+    const Examples which{.first = first, .count = std::min(rows, count - first)};
+    add(model, task, task.batch(split, which, memory), {}, tally);
+  }
+  return tally;
+}
+
+Tally by_streams(Model& model, Task& task, Split split, std::size_t count,
+                 const EvaluateOptions& options) {
+  const std::size_t streams = std::min(options.batch, count);
+  const std::size_t steps = count / streams;
+  std::vector<History> histories = model.make_histories(streams, options.memory);
+  BatchMemory memory;
+  Tally tally;
+  for (std::size_t step = 0; step < steps; ++step) {
+    const Examples which{.first = step, .count = streams, .stride = steps};
+    add(model, task, task.batch(split, which, memory), histories, tally);
+    for (History& h : histories) h.advance();
+  }
+  return tally;
+}
+
+}  // namespace
+
+Judgement evaluate(Model& model, Task& task, Split split, const EvaluateOptions& options) {
+  require(options.batch > 0, "[eval] batches of 0 sequences; need at least 1");
+  if (options.memory > 0) check_memory(model);
+  std::size_t count = task.examples(split);
+  require(count > 0, "[eval] {} has no split {}; need {}", task.name(), name_of(split),
+          name_of(task.held_out()));
+  if (options.limit > 0) count = std::min(count, options.limit);
+  const Tally tally = options.memory > 0 ? by_streams(model, task, split, count, options)
+                                         : by_batches(model, task, split, count, options.batch);
+  return task.judge(split, tally);
+}
+
+}  // namespace longspan

@@ -1,0 +1,19 @@
+// How good a model is at a task: its loss and metrics over the examples of a split.
+#pragma once
+
+#include "longspan/models/model.h"
+#include "longspan/tasks/task.h"
+
+namespace longspan {
+
+struct EvaluateOptions {
+  std::size_t batch = 12;  // sequences at a time
+  std::size_t limit = 0;   // examples at most; 0: all
+  // Tokens before it that each sequence remembers. The split is then read as `batch` streams side
+  // by side, whose first sequences remember nothing; what does not fill all streams is left out.
+  std::size_t memory = 0;
+};
+
+Judgement evaluate(Model& model, Task& task, Split split, const EvaluateOptions& options);
+
+}  // namespace longspan

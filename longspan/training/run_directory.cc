@@ -1,0 +1,210 @@
+#include "longspan/training/run_directory.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "longspan/base/config.h"
+#include "longspan/base/error.h"
+#include "longspan/io/config_json.h"
+
+namespace longspan {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kOrder = "parameter_order";
+constexpr const char* kBest = "best_loss";
+constexpr const char* kBestStep = "best_step";
+constexpr const char* kWaited = "evaluations_since_best";
+
+std::vector<NamedTensor> weights_of(Model& model) {
+  std::vector<NamedTensor> tensors;
+  for (Parameter& p : model.parameters().all()) tensors.push_back({p.name, p.shape(), p.value});
+  return tensors;
+}
+
+// Names of the trained parameters as they lie in their block, one a line.
+std::string order_of(const Model& model) {
+  std::vector<const Parameter*> trained;
+  for (const Parameter& p : model.parameters().all()) {
+    if (!p.constant) trained.push_back(&p);
+  }
+  std::ranges::sort(trained, {}, [](const Parameter* p) { return p->value.data(); });
+  std::string order;
+  for (const Parameter* p : trained) order += p->name + '\n';
+  return order;
+}
+
+void check_order(const std::filesystem::path& directory, const std::string& saved,
+                 const std::string& now) {
+  if (saved == now) return;
+  const auto there = split_list(saved, '\n');
+  const auto here = split_list(now, '\n');
+  const auto [a, b] = std::ranges::mismatch(there, here);
+  const auto name = [](const auto& at, const auto& list) {
+    return at == list.end() || at->empty() ? std::string("nothing") : "'" + *at + "'";
+  };
+  throw Error(
+      fmt::format("[checkpoint] {}: the optimiser's averages have {} where the model has {}; "
+                  "need the order of parameters that it was saved with",
+                  directory.string(), name(a, there), name(b, here)));
+}
+
+const json& part(const json& object, const char* key, const std::filesystem::path& directory) {
+  const auto it = object.find(key);
+  require(it != object.end(),
+          "[checkpoint] {}: config.json has no '{}'; is it a longspan checkpoint?",
+          directory.string(), key);
+  return *it;
+}
+
+json data_to_json(const RunConfig& config) {
+  json data = config_to_json(config.data);
+  for (const TaskOption& option : find_task(config.data.task).options()) {
+    const auto given = config.options.find(option.name);
+    const std::string& text = given == config.options.end() ? option.standard : given->second;
+    data[option.name] = option.is_text ? json(text) : json::parse(text);
+  }
+  return data;
+}
+
+// Fields that DataConfig does not have are the task's options.
+void read_data(const json& object, RunConfig& config) {
+  require(object.is_object(), "[data] the configuration is not a JSON object");
+  json own = json::object();
+  TaskOptions options;
+  const json fields = config_to_json(DataConfig{});
+  for (const auto& [key, value] : object.items()) {
+    if (fields.contains(key)) {
+      own[key] = value;
+    } else {
+      options[key] = value.is_string() ? value.get<std::string>() : value.dump();
+    }
+  }
+  config.data = config_from_json<DataConfig>("data", own);
+  const TaskEntry& task = find_task(config.data.task);
+  // Version 0.1 stored these for every task, and what kind of model reads images not at all.
+  for (const char* once : {"length", "patch"}) {
+    if (!task.has_option(once)) options.erase(once);
+  }
+  if (task.has_option("model") && !options.contains("model")) {
+    options["model"] = config.model.family;
+  }
+  config.options = std::move(options);
+}
+
+std::optional<Vocabulary> vocabulary_from(const json& vocabulary,
+                                          const std::filesystem::path& directory) {
+  try {
+    if (vocabulary.at("kind") == "none") return std::nullopt;
+    if (vocabulary.at("kind") == "characters") {
+      return Vocabulary::characters(vocabulary.at("code_points"));
+    }
+    return Vocabulary::bytes();
+  } catch (const json::exception&) {
+    throw Error(
+        fmt::format("[checkpoint] {}: the vocabulary in config.json cannot be read; need "
+                    "'kind' and 'code_points'",
+                    directory.string()));
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Task> RunConfig::make_task() const {
+  std::unique_ptr<Task> task = find_task(data.task).make(options);
+  if (vocabulary) task->use(*vocabulary);
+  return task;
+}
+
+json to_json(const RunConfig& config) {
+  json object;
+  object["model"] = config_to_json(config.model);
+  object["training"] = config_to_json(config.train);
+  object["data"] = data_to_json(config);
+  object["vocabulary"] = {{"kind", config.vocabulary ? config.vocabulary->kind() : "none"},
+                          {"code_points", config.vocabulary ? config.vocabulary->code_points()
+                                                            : std::vector<std::uint32_t>{}}};
+  return object;
+}
+
+RunConfig run_config_from(const json& object, const std::filesystem::path& directory) {
+  require(object.is_object(), "[checkpoint] {}: config.json is not a JSON object",
+          directory.string());
+  RunConfig config;
+  config.model = config_from_json<ModelConfig>("model", part(object, "model", directory));
+  config.train = config_from_json<TrainConfig>("training", part(object, "training", directory));
+  read_data(part(object, "data", directory), config);
+  config.vocabulary = vocabulary_from(part(object, "vocabulary", directory), directory);
+  if (config.vocabulary && find_task(config.data.task).has_option("vocabulary")) {
+    config.options["vocabulary"] = config.vocabulary->kind();
+  }
+  require(!config.vocabulary || config.vocabulary->size() == config.model.vocab,
+          "[checkpoint] {}: the vocabulary has {} tokens; the model {}", directory.string(),
+          config.vocabulary ? config.vocabulary->size() : 0, config.model.vocab);
+  return config;
+}
+
+LoadedRun load_run(const std::filesystem::path& directory) {
+  const Checkpoint checkpoint(directory);
+  LoadedRun run;
+  run.config = run_config_from(checkpoint.config(), directory);
+  run.model = std::make_unique<Model>(run.config.model);
+  run.model->allocate(run.config.train.seed);
+  checkpoint.read_weights(weights_of(*run.model));
+  run.step = static_cast<std::uint64_t>(checkpoint.integer("step"));
+  return run;
+}
+
+bool Patience::improved(double loss, std::uint64_t step) {
+  if (best && !(loss < *best)) {
+    ++waited;
+    return false;
+  }
+  best = loss;
+  best_step = step;
+  waited = 0;
+  return true;
+}
+
+void restore(const std::filesystem::path& directory, Model& model, Trainer& trainer,
+             Patience& patience) {
+  const Checkpoint checkpoint(directory);
+  const Metadata& metadata = checkpoint.metadata();
+  checkpoint.read_weights(weights_of(model));
+  if (metadata.contains(kOrder)) check_order(directory, metadata.at(kOrder), order_of(model));
+  std::vector<std::span<float>> blocks;
+  for (auto& block : trainer.optimizer().state()) blocks.emplace_back(block);
+  checkpoint.read_optimizer(blocks);
+  trainer.set_steps(static_cast<std::uint64_t>(checkpoint.integer("step")));
+  patience = {};
+  if (!metadata.contains(kBest)) return;
+  patience.best = parse_number("checkpoint", kBest, metadata.at(kBest));
+  patience.best_step = static_cast<std::uint64_t>(checkpoint.integer(kBestStep));
+  patience.waited = static_cast<std::uint64_t>(checkpoint.integer(kWaited));
+}
+
+void save(const std::filesystem::path& directory, const RunConfig& config, Model& model,
+          Trainer& trainer, const Patience& patience) {
+  CheckpointState state;
+  for (const Parameter& p : model.parameters().all()) {
+    state.weights.push_back({p.name, p.shape(), p.value});
+  }
+  for (const auto& block : trainer.optimizer().state()) state.optimizer.emplace_back(block);
+  state.metadata["step"] = std::to_string(trainer.steps());
+  state.metadata["seed"] = std::to_string(config.train.seed);
+  state.metadata["rule"] = config.train.rule;
+  state.metadata[kOrder] = order_of(model);
+  if (patience.best) {
+    state.metadata[kBest] = fmt::format("{}", *patience.best);  // enough digits to read it back
+    state.metadata[kBestStep] = std::to_string(patience.best_step);
+    state.metadata[kWaited] = std::to_string(patience.waited);
+  }
+  save_checkpoint(directory, to_json(config), state);
+}
+
+}  // namespace longspan

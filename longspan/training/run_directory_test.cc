@@ -1,0 +1,143 @@
+#include "longspan/training/run_directory.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "longspan/testing/temporary_directory.h"
+
+namespace longspan {
+namespace {
+
+using testing::message_of;
+using testing::TemporaryDirectory;
+
+RunConfig small_run() {
+  RunConfig config;
+  config.data.task = "copy";
+  config.options = {{"length", "8"}, {"symbols", "5"}};
+  config.model.layers = 1;
+  config.model.d_model = 8;
+  config.model.heads = 2;
+  config.model.vocab = 6;
+  config.model.max_length = 8;
+  return config;
+}
+
+struct SmallRun {
+  explicit SmallRun(const RunConfig& config_) : config(config_), model(config.model) {
+    model.allocate(1);
+    trainer = std::make_unique<Trainer>(model, config.train);
+  }
+  void step() {
+    BatchMemory memory;
+    const auto task = config.make_task();
+    const Batch batch = task->training_batch(1, trainer->steps(), 2, memory);
+    trainer->step({&batch, 1});
+  }
+
+  RunConfig config;
+  Model model;
+  std::unique_ptr<Trainer> trainer;
+};
+
+TEST(RunDirectory, ComesBackAsItWas) {
+  const TemporaryDirectory scratch;
+  SmallRun run(small_run());
+  run.step();
+  Patience patience;
+  patience.improved(0.1, 1);
+  patience.improved(0.3, 2);
+  save(scratch.path(), run.config, run.model, *run.trainer, patience);
+  run.step();
+
+  SmallRun again(small_run());
+  Patience restored;
+  restore(scratch.path(), again.model, *again.trainer, restored);
+  EXPECT_EQ(restored.best, 0.1);
+  EXPECT_EQ(restored.best_step, 1U);
+  EXPECT_EQ(restored.waited, 1U);
+  EXPECT_EQ(again.trainer->steps(), 1U);
+  again.step();
+  EXPECT_TRUE(
+      std::ranges::equal(again.model.parameters().values(), run.model.parameters().values()));
+
+  const LoadedRun loaded = load_run(scratch.path());
+  EXPECT_EQ(loaded.step, 1U);
+  EXPECT_EQ(loaded.config.model, run.config.model);
+  EXPECT_EQ(loaded.config.options.at("symbols"), "5");
+  EXPECT_EQ(loaded.config.make_task()->needs().vocabulary, 6U);
+}
+
+// The same weights in another order: their names say nothing, so the averages would be taken for
+// those of other parameters.
+TEST(RunDirectory, AnotherOrderOfParametersIsRefused) {
+  const TemporaryDirectory scratch;
+  SmallRun run(small_run());
+  save(scratch.path(), run.config, run.model, *run.trainer, {});
+  {
+    const Checkpoint checkpoint(scratch.path());
+    CheckpointState state;
+    for (const Parameter& p : run.model.parameters().all()) {
+      state.weights.push_back({p.name, p.shape(), p.value});
+    }
+    for (const auto& block : run.trainer->optimizer().state()) state.optimizer.emplace_back(block);
+    state.metadata = checkpoint.metadata();
+    std::string& order = state.metadata.at("parameter_order");
+    const std::size_t second = order.find('\n') + 1;
+    const std::size_t third = order.find('\n', second) + 1;
+    const std::string swapped =
+        order.substr(second, third - second) + order.substr(0, second) + order.substr(third);
+    const nlohmann::json config = checkpoint.config();
+    order = swapped;
+    save_checkpoint(scratch / "swapped", config, state);
+    state.metadata.erase("parameter_order");
+    save_checkpoint(scratch / "old", config, state);
+  }
+  Patience patience;
+  const std::string message =
+      message_of([&] { restore(scratch / "swapped", run.model, *run.trainer, patience); });
+  EXPECT_NE(message.find("the optimiser's averages have '"), std::string::npos) << message;
+  EXPECT_NE(message.find("need the order of parameters that it was saved with"), std::string::npos);
+  EXPECT_EQ(message_of([&] { restore(scratch / "old", run.model, *run.trainer, patience); }), "");
+  EXPECT_EQ(load_run(scratch / "swapped").step, 0U) << "weights are found by name";
+}
+
+// What version 0.1 wrote.
+TEST(RunDirectory, OpensEarlierConfigurations) {
+  nlohmann::json text = to_json(small_run());
+  text["model"].erase("loss");
+  text["model"]["vocab"] = 256U;
+  text["data"] = {{"task", "text"}, {"data", "a.txt"},  {"checksum", "12"}, {"length", 32U},
+                  {"batch", 3U},    {"accumulate", 2U}, {"patch", 4U}};
+  text["vocabulary"] = {{"kind", "bytes"}, {"code_points", nlohmann::json::array()}};
+  const RunConfig run = run_config_from(text, "here");
+  EXPECT_EQ(run.options,
+            (TaskOptions{{"data", "a.txt"}, {"length", "32"}, {"vocabulary", "bytes"}}));
+  EXPECT_EQ(run.data.batch, 3U);
+  EXPECT_EQ(run.data.accumulate, 2U);
+  EXPECT_EQ(run.model.loss, "cross-entropy");
+  EXPECT_EQ(run.make_task()->options().at("length"), "32");
+
+  text["data"]["task"] = "images";
+  text["model"]["family"] = "encoder";
+  EXPECT_EQ(run_config_from(text, "here").options,
+            (TaskOptions{{"data", "a.txt"}, {"patch", "4"}, {"model", "encoder"}}));
+  text["data"]["frobnicate"] = 1;
+  EXPECT_NE(message_of([&] { run_config_from(text, "here").make_task(); }).find("frobnicate"),
+            std::string::npos);
+}
+
+TEST(Patience, CountsEvaluationsThatAreNoBetter) {
+  Patience patience;
+  EXPECT_TRUE(patience.improved(2.0, 10));
+  EXPECT_FALSE(patience.improved(2.0, 20));
+  EXPECT_FALSE(patience.improved(3.0, 30));
+  EXPECT_EQ(patience.waited, 2U);
+  EXPECT_TRUE(patience.improved(1.0, 40));
+  EXPECT_EQ(patience.waited, 0U);
+  EXPECT_EQ(patience.best_step, 40U);
+}
+
+}  // namespace
+}  // namespace longspan

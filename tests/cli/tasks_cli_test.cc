@@ -1,0 +1,94 @@
+// Tasks from the command line: their options are flags, their metrics what eval prints.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "longspan/testing/command_line.h"
+
+namespace longspan::testing {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+std::vector<std::string> train(const std::string& task, const std::string& out,
+                               const std::vector<std::string>& more = {}) {
+  std::vector<std::string> arguments = {
+      "train", task,      "--out", out,       "--layers",  "1",  "--heads",   "2", "--batch",
+      "8",     "--steps", "8",     "--quiet", "--d-model", "16", "--threads", "2"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+TEST(TaskCommands, CopyTrainsAndIsJudged) {
+  const TemporaryDirectory scratch;
+  const std::string model = (scratch / "m").string();
+  const Outcome trained = longspan(train(
+      "copy", model,
+      {"--length", "8", "--symbols", "5", "--held-out", "10", "--eval-every", "4", "--json"}));
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  const json result = json::parse(trained.out);
+  ASSERT_EQ(result["validation"].size(), 2U);
+  EXPECT_TRUE(result["validation"][0].contains("validation_accuracy"));
+  EXPECT_FALSE(result["out_of_patience"]);
+  const json quality = json::parse(longspan({"eval", model, "--json"}).out);
+  EXPECT_EQ(quality["tokens"], 10 * 4);
+  EXPECT_EQ(quality["loss"], result["validation"][1]["validation_loss"]);
+  EXPECT_THAT(longspan({"eval", model}).out,
+              AllOf(HasSubstr("10 validation sequences, step 8"), HasSubstr("  accuracy  ")));
+  const Outcome text =
+      longspan({"generate", model, "--prompt", "3 1 2", "--tokens", "3", "--quiet"});
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("0 0 3 1 2 0 "));
+  expect_wrong_input(longspan({"generate", model, "--prompt", "6"}),
+                     "[copy] the symbol 6; need 1 to 5");
+  expect_wrong_input(longspan({"eval", model, "--split", "test"}), "has no split test");
+  expect_wrong_input(longspan({"eval", model, "--split", "tst"}), "did you mean 'test'?");
+}
+
+TEST(TaskCommands, ReverseAnswers) {
+  const TemporaryDirectory scratch;
+  const std::string model = (scratch / "m").string();
+  const Outcome trained =
+      longspan(train("reverse", model, {"--length", "3", "--symbols", "4", "--eval-every", "0"}));
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  const json quality = json::parse(longspan({"eval", model, "--json"}).out);
+  EXPECT_EQ(quality["sequences"], 200);
+  EXPECT_TRUE(quality.contains("sequence_accuracy"));
+  const json written = json::parse(
+      longspan({"generate", model, "--prompt", "1 2 3", "--temperature", "0", "--json"}).out);
+  EXPECT_LE(written["tokens"], 4);
+  expect_wrong_input(longspan({"generate", model, "--prompt", "1 2 3 4"}),
+                     "the model reads at most 3");
+}
+
+TEST(TaskCommands, PatienceEndsARunAndTheBestStays) {
+  const TemporaryDirectory scratch;
+  const std::string model = (scratch / "m").string();
+  const Outcome trained =
+      longspan(train("copy", model,
+                     {"--length", "8", "--symbols", "5", "--eval-every", "1", "--patience", "2",
+                      "--keep-best", "--lr", "0.5", "--warmup", "0", "--json"}));
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  const json result = json::parse(trained.out);
+  const json best = json::parse(longspan({"eval", model + "/best", "--json"}).out);
+  EXPECT_EQ(best["step"], result["best"]["step"]);
+  EXPECT_EQ(best["loss"], result["best"]["loss"]);
+  EXPECT_TRUE(result["out_of_patience"]);
+}
+
+TEST(TaskCommands, HelpNamesEveryOption) {
+  const std::string help = longspan({"train", "--help"}).out;
+  for (const char* flag : {"--data", "--vocabulary", "--length", "--model", "--patch", "--symbols",
+                           "--held-out", "--patience", "--keep-best"}) {
+    EXPECT_THAT(help, HasSubstr(flag));
+  }
+}
+
+}  // namespace
+}  // namespace longspan::testing
