@@ -18,12 +18,13 @@ LAYERS = {
     "layers": ["base", "kernels", "attention"],
     "io": ["base"],
     "models": ["base", "kernels", "attention", "layers", "io"],
-    "cost": ["base", "attention", "layers", "models"],
+    "cost": ["base", "attention", "layers", "io", "models"],
     "tasks": ["base", "io"],
     "learning": ["base", "kernels", "models"],
     "training": ["base", "io", "models", "tasks", "learning"],
-    "measure": ["base", "kernels", "attention", "models", "io", "learning"],
-    "report": ["base", "measure"],
+    "predict": ["base", "kernels", "attention", "io", "models", "cost", "learning"],
+    "compare": ["base", "attention", "models", "predict"],
+    "report": ["base", "compare"],
 }
 # These include any folder above, and nothing includes them. `testing` is for tests alone.
 OUTER = ["apps", "benchmarks", "tests"]
@@ -31,9 +32,9 @@ OUTER = ["apps", "benchmarks", "tests"]
 # Libraries that only some folders may include. "*_test" stands for every *_test.cc.
 LIBRARIES = [
     (r"hwy/|dnnl|oneapi/dnnl|cblas", ["kernels", "testing"]),
-    (r"nlohmann/", ["io", "models", "training", "measure", "report", "testing", "*_test", *OUTER]),
+    (r"nlohmann/", ["io", "models", "training", "predict", "report", "testing", "*_test", *OUTER]),
     (r"CLI/", ["apps"]),
-    (r"toml\+\+/", ["measure"]),
+    (r"toml\+\+/", ["cost"]),
     (r"gtest/|gmock/", ["testing", "*_test", "tests"]),
     (r"mpi\.h", ["distributed"]),
 ]

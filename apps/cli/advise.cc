@@ -13,7 +13,7 @@
 #include "longspan/base/error.h"
 #include "longspan/base/memory.h"
 #include "longspan/base/parallel.h"
-#include "longspan/measure/advice.h"
+#include "longspan/compare/advice.h"
 #include "longspan/report/compare_summary.h"
 
 namespace longspan::cli {

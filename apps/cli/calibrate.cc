@@ -11,8 +11,8 @@
 #include "command.h"
 #include "longspan/base/error.h"
 #include "longspan/io/json_file.h"
-#include "longspan/measure/calibrate.h"
-#include "longspan/measure/check.h"
+#include "longspan/predict/calibrate.h"
+#include "longspan/predict/check.h"
 
 namespace longspan::cli {
 

@@ -6,7 +6,7 @@
 
 #include "longspan/base/error.h"
 #include "longspan/io/json_file.h"
-#include "longspan/measure/calibrate.h"
+#include "longspan/predict/calibrate.h"
 
 namespace longspan::cli {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "command.h"
-#include "longspan/measure/calibration.h"
+#include "longspan/predict/calibration.h"
 
 namespace longspan::cli {
 

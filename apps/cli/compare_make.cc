@@ -13,8 +13,8 @@
 #include "longspan/attention/registry.h"
 #include "longspan/base/config.h"
 #include "longspan/base/error.h"
+#include "longspan/compare/compare_pattern.h"
 #include "longspan/kernels/versions.h"
-#include "longspan/measure/compare_pattern.h"
 
 namespace longspan::cli {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "longspan/measure/compare_plan.h"
+#include "longspan/compare/compare_plan.h"
 #include "longspan/report/compare_record.h"
 
 namespace longspan::cli {

@@ -9,7 +9,7 @@
 
 #include "longspan/base/error.h"
 #include "longspan/base/memory.h"
-#include "longspan/measure/sampling.h"
+#include "longspan/predict/sampling.h"
 #include "longspan/tasks/registry.h"
 #include "longspan/training/evaluate.h"
 

@@ -9,7 +9,7 @@
 
 #include "child_process.h"
 #include "longspan/io/json_file.h"
-#include "longspan/measure/sampling.h"
+#include "longspan/predict/sampling.h"
 #include "longspan/report/record_json.h"
 
 namespace longspan::cli {

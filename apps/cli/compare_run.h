@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "longspan/measure/compare_plan.h"
+#include "longspan/compare/compare_plan.h"
 #include "progress.h"
 
 namespace longspan::cli {

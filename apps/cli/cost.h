@@ -10,7 +10,7 @@
 #include "longspan/cost/conventions.h"
 #include "longspan/cost/counts.h"
 #include "longspan/cost/memory_use.h"
-#include "longspan/measure/predict.h"
+#include "longspan/predict/predict.h"
 
 namespace longspan::cli {
 
@@ -24,7 +24,7 @@ struct ModelOptions {
   std::vector<std::int32_t> lengths;
   std::optional<std::string> attention;  // the model's own, or full
   std::optional<std::string> decoder_attention, cross_attention;
-  std::optional<std::string> wiring, norm, activation, positions, head;
+  std::optional<std::string> feed_forward, wiring, norm, activation, positions, head;
   std::optional<std::size_t> frozen_layers, lora_rank;
   bool causal = false;
   bool gated = false;

@@ -162,6 +162,7 @@ void set_variants(const ModelOptions& o, Workload& w) {
   override_with(o.vocab, c.vocab);
   override_with(o.classes, c.classes);
   override_with(o.wiring, c.wiring);
+  override_with(o.feed_forward, c.feed_forward);
   override_with(o.norm, c.norm);
   override_with(o.activation, c.activation);
   override_with(o.positions, c.positions);
@@ -243,6 +244,10 @@ void add_model_options(CLI::App& command, ModelOptions& o) {
                   "From the decoder to the encoder; as the decoder's unless given")
       ->group(group);
   command.add_flag("--causal", o.causal, "Masked self-attention")->group(group);
+  command
+      .add_option("--feed-forward", o.feed_forward,
+                  "What follows attention: dense, or experts:experts=8,top=2,…")
+      ->group(group);
   command.add_option("--wiring", o.wiring, "post, pre or reversible")->group(group);
   command.add_option("--norm", o.norm, "layer or rms")->group(group);
   command.add_option("--activation", o.activation, "relu, gelu, gelu-tanh or silu")->group(group);

@@ -5,6 +5,7 @@
 
 #include "command.h"
 #include "longspan/attention/registry.h"
+#include "longspan/layers/branches.h"
 #include "longspan/learning/rule.h"
 #include "longspan/models/presets.h"
 #include "longspan/tasks/registry.h"
@@ -23,6 +24,7 @@ std::size_t own_parameters(const Mechanism& mechanism) {
 
 nlohmann::json as_json() {
   nlohmann::json json = {{"attention", nlohmann::json::array()},
+                         {"branches", nlohmann::json::array()},
                          {"models", nlohmann::json::array()},
                          {"tasks", nlohmann::json::array()},
                          {"rules", nlohmann::json::array()}};
@@ -37,6 +39,9 @@ nlohmann::json as_json() {
                                  {"decode", a.decode},
                                  {"parameters", own_parameters(m)},
                                  {"summary", m.summary}});
+  }
+  for (const BranchKind& b : branch_kinds()) {
+    json["branches"].push_back({{"name", b.name}, {"summary", b.summary}});
   }
   for (const Preset& p : presets()) {
     json["models"].push_back({{"name", p.name}, {"summary", p.summary}, {"source", p.source}});
@@ -63,6 +68,8 @@ void print_tables() {
   fmt::print("parameters: its own, for a layer of 8 heads of 64 and up to 4096 tokens\n");
   fmt::print("\n{:<20} {}\n", "attention", "what it computes");
   for (const Mechanism& m : mechanisms()) fmt::print("{:<20} {}\n", m.name, m.summary);
+  fmt::print("\n{:<20} {}\n", "branch of a block", "what it computes");
+  for (const BranchKind& b : branch_kinds()) fmt::print("{:<20} {}\n", b.name, b.summary);
   fmt::print("\n{:<20} {:<50} {}\n", "model", "what it is", "source");
   for (const Preset& p : presets()) {
     fmt::print("{:<20} {:<50} {}\n", p.name, p.summary, p.source);

@@ -12,8 +12,8 @@
 #include "cost.h"
 #include "longspan/base/config.h"
 #include "longspan/base/error.h"
-#include "longspan/measure/budget.h"
-#include "longspan/measure/calibration.h"
+#include "longspan/cost/budget.h"
+#include "longspan/predict/calibration.h"
 
 namespace longspan::cli {
 

@@ -8,7 +8,7 @@
 
 #include "command.h"
 #include "longspan/base/memory.h"
-#include "longspan/measure/memory.h"
+#include "longspan/base/resident.h"
 #include "longspan/training/training_run.h"
 #include "progress.h"
 #include "task_flags.h"
@@ -39,6 +39,8 @@ void add_model_options(CLI::App& command, TrainOptions& o) {
   add_number(command, "--d-ff", m.d_ff, "Feed-forward width; 0: 4 × width", group);
   add_text(command, "--attention", m.attention, "Mechanism, KIND[:key=value,…]; see longspan list",
            group);
+  add_text(command, "--feed-forward", m.feed_forward,
+           "What follows it: dense, or experts:experts=8,top=2,…", group);
   add_text(command, "--wiring", m.wiring, "post, pre or reversible", group);
   add_text(command, "--norm", m.norm, "layer or rms", group);
   add_text(command, "--activation", m.activation, "relu, gelu, gelu-tanh or silu", group);

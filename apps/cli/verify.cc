@@ -10,8 +10,8 @@
 
 #include "longspan/base/error.h"
 #include "longspan/base/memory.h"
-#include "longspan/measure/calibration.h"
-#include "longspan/measure/verification.h"
+#include "longspan/predict/calibration.h"
+#include "longspan/predict/verification.h"
 
 namespace longspan::cli {
 

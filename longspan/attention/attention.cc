@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "longspan/base/error.h"
+#include "longspan/base/integers.h"
 
 namespace longspan {
 
@@ -15,7 +16,7 @@ std::uint64_t causal_tiles(std::int64_t x, std::uint64_t length, std::uint64_t t
   const std::uint64_t rising = std::min(queries, length);
   const std::uint64_t whole = rising / tile;
   return tile * whole * (whole + 1) / 2 + (rising % tile) * (whole + 1) +
-         (queries - rising) * ((length + tile - 1) / tile);
+         (queries - rising) * (divide_up(length, tile));
 }
 
 void check_sizes(std::string_view who, const AttentionShape& s) {
@@ -109,7 +110,7 @@ std::uint64_t visible_tiles(const AttentionShape& s, std::size_t tile) {
     const std::uint64_t length =
         s.key_lengths.empty() ? s.n : static_cast<std::uint64_t>(s.key_lengths[b]);
     if (!s.causal) {
-      total += s.m * ((length + tile - 1) / tile);
+      total += s.m * (divide_up(length, tile));
       continue;
     }
     const auto n = static_cast<std::int64_t>(s.n);

@@ -9,6 +9,7 @@
 #include <span>
 #include <type_traits>
 
+#include "longspan/base/integers.h"
 #include "longspan/base/place.h"
 #include "longspan/base/view.h"
 
@@ -27,7 +28,7 @@ class Arena {
   // What `take<T>(count)` consumes: the sizes in footprints are sums of this.
   template <class T = float>
   static constexpr std::size_t bytes_for(std::size_t count) {
-    return (count * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
+    return round_up(count * sizeof(T), kAlignment);
   }
 
   // Uninitialised memory; throws Error when the booking was too small.

@@ -4,6 +4,8 @@
 
 #include <limits>
 
+#include "longspan/base/integers.h"
+
 namespace longspan {
 
 void* allocate_pages(std::size_t bytes) {
@@ -12,7 +14,7 @@ void* allocate_pages(std::size_t bytes) {
   if (bytes > std::numeric_limits<std::size_t>::max() / 2) return nullptr;
   const bool large = bytes >= 2 * kLargePage;
   const std::size_t unit = large ? kLargePage : kLine;
-  void* memory = std::aligned_alloc(unit, (bytes + unit - 1) / unit * unit);
+  void* memory = std::aligned_alloc(unit, round_up(bytes, unit));
   // Whole pages alone: one that the block only begins would be filled up in vain.
 #ifdef MADV_HUGEPAGE
   if (large && memory != nullptr) madvise(memory, bytes / kLargePage * kLargePage, MADV_HUGEPAGE);

@@ -6,6 +6,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "longspan/base/integers.h"
+
 namespace longspan {
 
 int thread_count();
@@ -39,7 +41,7 @@ void parallel_for(std::size_t tasks, Body&& body) {
 // Cuts [0, n) into pieces of `grain` and calls body(begin, end) for each.
 template <class Body>
 void parallel_ranges(std::size_t n, std::size_t grain, Body&& body) {
-  const std::size_t pieces = (n + grain - 1) / grain;
+  const std::size_t pieces = divide_up(n, grain);
   parallel_for(pieces, [&](std::size_t piece, std::size_t) {
     const std::size_t begin = piece * grain;
     body(begin, begin + grain < n ? begin + grain : n);

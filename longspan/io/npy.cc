@@ -10,6 +10,7 @@
 #include <string>
 
 #include "longspan/base/error.h"
+#include "longspan/base/integers.h"
 #include "longspan/io/atomic_file.h"
 #include "longspan/io/file.h"
 
@@ -218,8 +219,7 @@ void write_npy(const std::filesystem::path& path, std::span<const std::size_t> s
       fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}{}), }}", npy_type<T>(),
                   fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
   const std::size_t before = kMagic.size() + 4;
-  const std::size_t padded =
-      (before + text.size() + 1 + kAlignment - 1) / kAlignment * kAlignment - before;
+  const std::size_t padded = round_up(before + text.size() + 1, kAlignment) - before;
   require(padded <= 0xFFFF, "{}: the shape has {} sizes; need fewer", where_of(path), shape.size());
   text.resize(padded - 1, ' ');
   text += '\n';

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "longspan/base/integers.h"
 #include "longspan/base/parallel.h"
 #include "longspan/kernels/thread_space.h"
 
@@ -46,8 +47,8 @@ template <class Body, class Add>
 void in_row_sums(std::size_t rows, std::size_t cols, std::size_t width, Body&& body, Add&& add) {
   constexpr std::size_t kMostParts = 256;
   const std::size_t step =
-      std::max({rows_per_piece(cols), std::size_t{128}, (rows + kMostParts - 1) / kMostParts});
-  const std::size_t parts = (rows + step - 1) / step;
+      std::max({rows_per_piece(cols), std::size_t{128}, divide_up(rows, kMostParts)});
+  const std::size_t parts = divide_up(rows, step);
   float* sums = thread_space(parts * width);
   parallel_ranges(rows, step, [&](std::size_t begin, std::size_t end) {
     float* partial = sums + begin / step * width;

@@ -42,6 +42,10 @@ Embedding::Embedding(Parameters& parameters, const std::string& name, const Embe
     norm_ = std::make_unique<Norm>(parameters, name + ".norm", config.norm_kind, config.d_model,
                                    config.epsilon);
   }
+  if (config.projection) {
+    projection_.emplace(parameters, name + ".projection", config.d_model, config.d_model,
+                        /*bias=*/true, config.deviation);
+  }
 }
 
 void Embedding::check(const Pass& pass, const TokenInput& input) const {
@@ -109,17 +113,39 @@ void Embedding::add_types(const TokenInput& input, Matrix x, Arena& arena) const
   add(rows, x, x);
 }
 
-Matrix Embedding::embed(const Pass& pass, const TokenInput& input, Norm::Saved* saved,
+Matrix Embedding::embed(const Pass& pass, const TokenInput& input, EmbeddingSaved* saved,
                         Arena& arena) const {
   const Place::Scope place(kMeter, Phase::kForward);
   const Matrix x = arena.matrix(pass.rows(), config_.d_model);
-  if (saved != nullptr && norm_ != nullptr) *saved = norm_->save(pass.rows(), arena);
-  observe(pass, input, {x, {}}, nullptr, saved, arena);
+  Norm::Saved* norm_saved = saved == nullptr ? nullptr : &saved->norm;
+  if (saved != nullptr && norm_ != nullptr) *norm_saved = norm_->save(pass.rows(), arena);
+  if (!projection_) {
+    assemble(pass, input, {x, {}}, nullptr, norm_saved, arena);
+  } else if (saved != nullptr) {
+    saved->projected = arena.matrix(pass.rows(), config_.d_model);
+    assemble(pass, input, {saved->projected, {}}, nullptr, norm_saved, arena);
+    projection_->forward(saved->projected, x);
+  } else {
+    const Arena::Frame frame(arena);
+    const Matrix before = arena.matrix(pass.rows(), config_.d_model);
+    assemble(pass, input, {before, {}}, nullptr, norm_saved, arena);
+    projection_->forward(before, x);
+  }
+  finish(pass, x);
   return x;
 }
 
 void Embedding::observe(const Pass& pass, const TokenInput& input, const EmbeddingOutputs& outputs,
                         const Perturbation* error, Norm::Saved* saved, Arena& arena) const {
+  require(!projection_,
+          "[rule] the outputs of a projected embedding cannot be compared between two passes; need "
+          "backpropagation");
+  assemble(pass, input, outputs, error, saved, arena);
+  finish(pass, outputs.x);
+}
+
+void Embedding::assemble(const Pass& pass, const TokenInput& input, const EmbeddingOutputs& outputs,
+                         const Perturbation* error, Norm::Saved* saved, Arena& arena) const {
   const Place::Scope scope(kMeter, Phase::kForward);
   const Matrix x = outputs.x;
   gather_rows(table_->matrix(), input.tokens, x);
@@ -129,6 +155,10 @@ void Embedding::observe(const Pass& pass, const TokenInput& input, const Embeddi
   if (types_ != nullptr) add_types(input, x, arena);
   if (outputs.before_norm.data != nullptr) copy(x, outputs.before_norm);
   if (norm_ != nullptr) norm_->forward(x, x, saved == nullptr ? Norm::Saved{} : *saved);
+}
+
+void Embedding::finish(const Pass& pass, Matrix x) const {
+  const Place::Scope scope(kMeter, Phase::kForward);
   if (drops(pass)) dropout(drop(pass), x, x);
   if (config_.masked) mask(pass, x);
 }
@@ -140,24 +170,35 @@ void Embedding::mask(const Pass& pass, Matrix x) const {
 bool Embedding::frozen() const {
   const auto still = [](const Parameter* p) { return p == nullptr || p->constant; };
   return table_->constant && still(positions_) && still(types_) &&
-         (norm_ == nullptr || norm_->frozen());
+         (norm_ == nullptr || norm_->frozen()) && (!projection_ || projection_->weight().constant);
 }
 
-void Embedding::backward(const Pass& pass, const TokenInput& input, const Norm::Saved& saved,
-                         Matrix g) const {
+void Embedding::backward(const Pass& pass, const TokenInput& input, const EmbeddingSaved& saved,
+                         Matrix g, Arena& arena) const {
   if (frozen()) return;
+  const Arena::Frame frame(arena);
   if (config_.masked) mask(pass, g);
   if (drops(pass)) {
     const Place::Scope scope(kMeter, Phase::kBackward);
     dropout(drop(pass), g, g);
   }
+  if (projection_) {
+    {
+      const Place::Scope scope(kMeter, Phase::kUpdate);
+      projection_->accumulate(saved.projected, g);
+    }
+    const Place::Scope scope(kMeter, Phase::kBackward);
+    const Matrix before = arena.matrix(pass.rows(), config_.d_model);
+    projection_->backward(g, before);
+    g = before;
+  }
   if (norm_ != nullptr) {
     {
       const Place::Scope scope(kMeter, Phase::kUpdate);
-      norm_->accumulate(saved, g);
+      norm_->accumulate(saved.norm, g);
     }
     const Place::Scope scope(kMeter, Phase::kBackward);
-    norm_->backward(saved, g, g, /*add=*/false);
+    norm_->backward(saved.norm, g, g, /*add=*/false);
   }
   accumulate(pass, input, g);
 }

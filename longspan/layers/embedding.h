@@ -1,4 +1,5 @@
-// Embedding:  x_i = s·E[token_i] + P[i] + T[type_i], s = 1 or √d, then an optional norm and dropout.
+// Embedding:  x_i = s·E[token_i] + P[i] + T[type_i], s = 1 or √d, then an optional norm, an optional
+// projection W·x + b, and dropout.
 //
 //   dE[token_i] += s·dx_i,  dP[i] += dx_i,  dT[type_i] += dx_i
 //
@@ -8,12 +9,15 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "longspan/base/integers.h"
 #include "longspan/kernels/rows/sequence.h"
 #include "longspan/layers/branch.h"
+#include "longspan/layers/linear.h"
 #include "longspan/layers/norm.h"
 #include "longspan/layers/positions.h"
 
@@ -31,6 +35,7 @@ struct EmbeddingConfig {
   bool scaled = false;
   bool masked = false;  // padding becomes zeros at the end
   bool norm = false;
+  bool projection = false;
   NormKind norm_kind = NormKind::kLayer;
   float epsilon = 1e-5F;
   float dropout = 0.0F;
@@ -63,6 +68,12 @@ struct EmbeddingOutputs {
   Matrix before_norm;
 };
 
+// What backward needs of a forward.
+struct EmbeddingSaved {
+  Norm::Saved norm;
+  Matrix projected;  // what the projection received
+};
+
 class Embedding {
  public:
   Embedding(Parameters& parameters, const std::string& name, const EmbeddingConfig& config);
@@ -76,10 +87,11 @@ class Embedding {
   void check(const Pass& pass, const TokenInput& input) const;
 
   // x, in memory of the arena. With `saved` null nothing else is kept.
-  Matrix embed(const Pass& pass, const TokenInput& input, Norm::Saved* saved, Arena& arena) const;
+  Matrix embed(const Pass& pass, const TokenInput& input, EmbeddingSaved* saved,
+               Arena& arena) const;
   // Spoils g = ∂L/∂x.
-  void backward(const Pass& pass, const TokenInput& input, const Norm::Saved& saved,
-                Matrix g) const;
+  void backward(const Pass& pass, const TokenInput& input, const EmbeddingSaved& saved, Matrix g,
+                Arena& arena) const;
 
   // Rules that compare two passes. Fills `outputs`, whose before_norm is used where has_norm();
   // with `error` as the modulated pass.
@@ -109,12 +121,14 @@ class Embedding {
   bool drops(const Pass& pass) const { return pass.training && config_.dropout > 0.0F; }
   // Zeros the rows of padding.
   void mask(const Pass& pass, Matrix x) const;
+  // Everything before the projection; everything behind it.
+  void assemble(const Pass& pass, const TokenInput& input, const EmbeddingOutputs& outputs,
+                const Perturbation* error, Norm::Saved* saved, Arena& arena) const;
+  void finish(const Pass& pass, Matrix x) const;
   Dropout drop(const Pass& pass) const { return {config_.dropout, derive(pass.key, "embedding")}; }
   void add_positions(const Pass& pass, std::size_t first, Matrix x) const;
   void accumulate_positions(const Pass& pass, std::size_t first, ConstMatrix g) const;
-  std::size_t axial_columns() const {
-    return (config_.max_length + config_.axial_rows - 1) / config_.axial_rows;
-  }
+  std::size_t axial_columns() const { return divide_up(config_.max_length, config_.axial_rows); }
   void perturb(const Pass& pass, const Perturbation& error, Matrix x) const;
   // Everything but the norm, from the signal to what the norm receives; spoils it.
   void accumulate(const Pass& pass, const TokenInput& input, Matrix g) const;
@@ -127,6 +141,7 @@ class Embedding {
   std::vector<float> sinusoids_;        // from allocate() on
   Parameter* types_ = nullptr;
   std::unique_ptr<Norm> norm_;
+  std::optional<Linear> projection_;
 };
 
 }  // namespace longspan

@@ -99,7 +99,7 @@ class EmbeddingCases : public ::testing::TestWithParam<Case> {
 
 TEST_P(EmbeddingCases, MatchesTheReference) {
   layer_.check(pass_, input_);
-  Norm::Saved saved;
+  EmbeddingSaved saved;
   const Matrix embedded = layer_.embed(pass_, input_, &saved, arena_);
   const std::vector<float> x(embedded.data, embedded.data + embedded.size());
   std::vector<double> want;
@@ -115,16 +115,16 @@ TEST_P(EmbeddingCases, MatchesTheReference) {
   };
   const auto run = [&] {
     std::vector<float> g = dx;
-    layer_.backward(pass_, input_, saved, rows(g));
+    layer_.backward(pass_, input_, saved, rows(g), arena_);
   };
   testing::expect_gradients(parameters_, weights_, run, loss, 12);
 }
 
 TEST_P(EmbeddingCases, DryIsWet) {
   testing::expect_dry_is_wet([&](Arena& arena) {
-    Norm::Saved saved;
+    EmbeddingSaved saved;
     const Matrix x = layer_.embed(pass_, input_, &saved, arena);
-    layer_.backward(pass_, input_, saved, x);
+    layer_.backward(pass_, input_, saved, x, arena);
   });
 }
 

@@ -65,8 +65,8 @@ Cost embedding_cost(const Embedding& layer, const Sizes& s) {
   const Pass pass = pass_of(s);
   const TokenInput tokens{Dry::memory<const std::int32_t>(pass.rows()), {}, 0};
   return walked([&](Arena& arena) {
-    Norm::Saved saved;
-    layer.backward(pass, tokens, saved, layer.embed(pass, tokens, &saved, arena));
+    EmbeddingSaved saved;
+    layer.backward(pass, tokens, saved, layer.embed(pass, tokens, &saved, arena), arena);
   })["embedding"];
 }
 

@@ -49,8 +49,9 @@ struct ModelConfig {
   bool head_norm = false;
   std::string pool = "first";  // of a classifier: first, mean
   bool embedding_norm = false;
-  bool embedding_scale = false;  // token vectors are multiplied by √d_model
-  bool embedding_mask = false;   // padding is embedded as zeros
+  bool embedding_projection = false;  // a matrix behind the norm
+  bool embedding_scale = false;       // token vectors are multiplied by √d_model
+  bool embedding_mask = false;        // padding is embedded as zeros
   std::size_t token_types = 0;
   std::int64_t padding_token = -1;
   float dropout = 0.0F;
@@ -107,6 +108,7 @@ struct ModelConfig {
     see("head_norm", head_norm);
     see("pool", pool);
     see("embedding_norm", embedding_norm);
+    see("embedding_projection", embedding_projection);
     see("embedding_scale", embedding_scale);
     see("embedding_mask", embedding_mask);
     see("token_types", token_types);

@@ -81,6 +81,7 @@ EmbeddingConfig embedding_config(const ModelConfig& c) {
           .scaled = c.embedding_scale,
           .masked = c.embedding_mask,
           .norm = c.embedding_norm,
+          .projection = c.embedding_projection,
           .norm_kind = norm_kind(c),
           .epsilon = c.norm_epsilon,
           .dropout = c.dropout,
@@ -314,7 +315,7 @@ void Model::run_backward(const Batch& batch, float scale, Step& step) const {
       beside.memory_gradient = encoder_gradient;
     }
     g = decoder_->backward(pass, tape.decoder, g, beside, arena);
-    decoder_embedding_->backward(pass, decoder_tokens(batch), tape.decoder_embedding, g);
+    decoder_embedding_->backward(pass, decoder_tokens(batch), tape.decoder_embedding, g, arena);
   }
   if (has_encoder()) {
     const Place::Part part("encoder");
@@ -322,7 +323,7 @@ void Model::run_backward(const Batch& batch, float scale, Step& step) const {
     encoder_gradient = encoder_->backward(pass, tape.encoder, encoder_gradient,
                                           encoder_beside(tape.histories, &step), arena);
     encoder_embedding_->backward(pass, encoder_tokens(batch), tape.encoder_embedding,
-                                 encoder_gradient);
+                                 encoder_gradient, arena);
   }
 }
 

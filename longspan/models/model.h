@@ -149,10 +149,10 @@ class Model {
   friend class ForwardLearning;
   // What forward leaves for backward.
   struct Tape {
-    Norm::Saved encoder_embedding;
+    EmbeddingSaved encoder_embedding;
     Stack::Tape encoder;
     Matrix memory;
-    Norm::Saved decoder_embedding;
+    EmbeddingSaved decoder_embedding;
     Stack::Tape decoder;
     Mlp::Tape mlp;
     Head::Saved head;

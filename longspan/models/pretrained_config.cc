@@ -52,6 +52,28 @@ ModelConfig bert_config(const Fields& f) {
   return c;
 }
 
+// No attention, and so no heads. The mixing itself is never dropped there; here it is, like any
+// branch, when such a model is trained with dropout.
+ModelConfig fnet_config(const Fields& f) {
+  ModelConfig c = post_norm_encoder();
+  c.layers = f.layers("num_hidden_layers");
+  c.d_model = f.size("hidden_size");
+  c.heads = 1;
+  c.d_ff = f.size("intermediate_size");
+  c.vocab = f.size("vocab_size");
+  c.max_length = f.size("max_position_embeddings");
+  c.token_types = f.size("type_vocab_size", 4);
+  c.activation = f.activation("hidden_act", "gelu_new");
+  c.norm_epsilon = f.number("layer_norm_eps", 1e-12);
+  c.dropout = f.number("hidden_dropout_prob", 0.1);
+  c.init_deviation = f.number("initializer_range", 0.02);
+  c.padding_token = f.has("pad_token_id") ? f.token("pad_token_id") : 3;
+  c.tied = f.flag("tie_word_embeddings", true);
+  c.attention = "fnet";
+  c.embedding_projection = true;
+  return c;
+}
+
 ModelConfig roformer_config(const Fields& f) {
   ModelConfig c = bert_config(f);
   c.positions = "rotary";
@@ -367,12 +389,14 @@ struct Architecture {
 };
 
 // The first of a model_type is what a config without `architectures` means.
-constexpr std::array<Architecture, 17> kArchitectures = {{
+constexpr std::array<Architecture, 19> kArchitectures = {{
     {"bert", "BertForMaskedLM", &bert_config, &masked_head},
     {"bert", "BertForSequenceClassification", &bert_config, &bert_classifier},
     {"distilbert", "DistilBertForMaskedLM", &distilbert_config, &masked_head},
     {"distilbert", "DistilBertForSequenceClassification", &distilbert_config,
      &distilbert_classifier},
+    {"fnet", "FNetForMaskedLM", &fnet_config, &masked_head},
+    {"fnet", "FNetForSequenceClassification", &fnet_config, &bert_classifier},
     {"roformer", "RoFormerForMaskedLM", &roformer_config, &masked_head},
     {"roformer", "RoFormerForSequenceClassification", &roformer_config, &roformer_classifier},
     {"big_bird", "BigBirdForMaskedLM", &big_bird_config, &masked_head},

@@ -140,6 +140,18 @@ void place_bert(Placer& p) {
   place_bert_layers(p, "bert.encoder");
 }
 
+void place_fnet(Placer& p) {
+  place_bert_embedding(p, "fnet.embeddings");
+  p.linear("fnet.embeddings.projection", "embedding.projection");
+  for (std::size_t i = 0; i < p.config().layers; ++i) {
+    const std::string from = "fnet.encoder.layer." + std::to_string(i);
+    p.norm(from + ".fourier.output.LayerNorm", p.layer(i) + ".mixer_norm");
+    p.linear(from + ".intermediate.dense", p.layer(i) + ".feed_forward.in");
+    p.linear(from + ".output.dense", p.layer(i) + ".feed_forward.out");
+    p.norm(from + ".output.LayerNorm", p.layer(i) + ".feed_forward_norm");
+  }
+}
+
 void place_longformer(Placer& p) {
   place_bert_embedding(p, "longformer.embeddings");
   place_bert_layers(p, "longformer.encoder");
@@ -318,6 +330,11 @@ void place_masked_head(Placer& p) {
   p.output_weight("cls.predictions.decoder.weight");
 }
 
+void place_fnet_classifier(Placer& p) {
+  p.both("fnet.pooler.dense", "head.transform");
+  p.both("classifier", "head.output");
+}
+
 void place_bert_classifier(Placer& p) {
   p.both("bert.pooler.dense", "head.transform");
   p.both("classifier", "head.output");
@@ -371,11 +388,13 @@ struct Naming {
   void (*head)(Placer& p);
 };
 
-constexpr std::array<Naming, 17> kNamings = {{
+constexpr std::array<Naming, 19> kNamings = {{
     {"BertForMaskedLM", &place_bert, &place_masked_head},
     {"BertForSequenceClassification", &place_bert, &place_bert_classifier},
     {"DistilBertForMaskedLM", &place_distilbert, &place_distilbert_masked_head},
     {"DistilBertForSequenceClassification", &place_distilbert, &place_distilbert_classifier},
+    {"FNetForMaskedLM", &place_fnet, &place_masked_head},
+    {"FNetForSequenceClassification", &place_fnet, &place_fnet_classifier},
     {"RoFormerForMaskedLM", &place_roformer, &place_masked_head},
     {"RoFormerForSequenceClassification", &place_roformer, &place_roformer_classifier},
     {"BigBirdForMaskedLM", &place_bert, &place_masked_head},

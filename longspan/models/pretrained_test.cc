@@ -283,10 +283,11 @@ TEST(Pretrained, SaysWhatIsWrongWithAConfig) {
     return message_of([&] { config_from_hugging_face(config); });
   };
   const Json b = bert("BertForMaskedLM");
-  EXPECT_EQ(message(b, "model_type", "brt"),
-            "[pretrained] unknown model_type 'brt'; did you mean 'bert'? Known: bert, distilbert, "
-            "roformer, big_bird, longformer, reformer, deberta, deberta-v2, transfo-xl, gpt2, "
-            "llama, llama2c");
+  EXPECT_EQ(
+      message(b, "model_type", "brt"),
+      "[pretrained] unknown model_type 'brt'; did you mean 'bert'? Known: bert, distilbert, fnet, "
+      "roformer, big_bird, longformer, reformer, deberta, deberta-v2, transfo-xl, gpt2, "
+      "llama, llama2c");
   EXPECT_NE(message(b, "architectures", Json::array({"BertForMasked"})).find("'BertForMaskedLM'"),
             std::string::npos);
   EXPECT_NE(message(b, "architectures", "BertForMaskedLM").find("need a list of names"),

@@ -7,7 +7,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string_view>
 
-#include "longspan/measure/compare_point.h"
+#include "longspan/compare/compare_point.h"
 
 namespace longspan {
 

@@ -139,6 +139,7 @@ Cost Formula::embedding(const Site& site, bool typed) const {
     cost.update += flops(typed ? Kind::kGather : Kind::kAdd, elements);
   }
   if (c_.embedding_norm) cost += norm(site.rows(batch_.batch), d());
+  if (c_.embedding_projection) cost += linear(site.rows(batch_.batch), d(), d(), /*bias=*/true);
   if (drops()) {
     cost.forward += flops(Kind::kDropout, elements);
     cost.backward += flops(Kind::kDropout, elements);

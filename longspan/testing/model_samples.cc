@@ -128,6 +128,7 @@ ModelCase sample_guest(std::uint64_t n) {
     c.lora_rank = 0;
     sample.shape.padded = sample.shape.padded && draw.once_in(2);
   }
+  c.embedding_projection = draw.once_in(3);
   const std::size_t experts = draw.between(1, 5);
   c.feed_forward = fmt::format("experts:experts={},top={},capacity={},balance={},normalize={}",
                                experts, draw.between(1, std::min<std::size_t>(experts, 3)),

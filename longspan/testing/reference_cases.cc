@@ -307,6 +307,11 @@ std::vector<ModelCase> perceptron_cases() {
 }
 
 std::vector<ModelCase> expert_cases() {
+  ModelConfig projected = small("encoder");
+  projected.embedding_norm = true;
+  projected.embedding_projection = true;
+  projected.attention = "fnet";
+
   ModelConfig chosen = small("encoder");
   chosen.feed_forward = "experts:experts=3,top=2,capacity=1.5,balance=0.3|dense";
   ModelConfig switched = small("decoder");
@@ -316,7 +321,8 @@ std::vector<ModelCase> expert_cases() {
   checkpointed.checkpointing = true;
   checkpointed.gated = true;
   checkpointed.feed_forward = "experts:experts=2,top=2,capacity=2,normalize=0";
-  return {{"experts", chosen, {.batch = 3, .length = 5, .padded = true}},
+  return {{"fnet_projected", projected, {.batch = 2, .length = 5}},
+          {"experts", chosen, {.batch = 3, .length = 5, .padded = true}},
           {"experts_switched", switched, {.batch = 2, .length = 7}},
           {"experts_checkpointed", checkpointed, {.batch = 2, .length = 6}}};
 }

@@ -30,7 +30,8 @@ struct ModelCase {
 inline void PrintTo(const ModelCase& c, std::ostream* out) { *out << c.name; }
 
 std::vector<ModelCase> model_cases();
-// Models with experts: what they compute depends on the data, and two passes cannot be compared.
+// Models of which two passes cannot be compared: with experts, among which the data choose, or a
+// projected embedding.
 std::vector<ModelCase> expert_cases();
 // Perceptrons, which have features instead of tokens.
 std::vector<ModelCase> perceptron_cases();

@@ -117,6 +117,7 @@ class ReferenceModel {
       }
     }
     if (c_.embedding_norm) x = norm_of(name + ".norm", x);
+    if (c_.embedding_projection) x = linear(w_, name + ".projection", x);
     x = drop(Dropout{rate_, derive(side.key, "embedding")}, x);
     for (std::size_t i = 0; c_.embedding_mask && !side.lengths.empty() && i < x.rows; ++i) {
       if (i % side.length < static_cast<std::size_t>(side.lengths[i / side.length])) continue;

@@ -18,8 +18,8 @@
 #include "longspan/attention/registry.h"
 #include "longspan/base/parallel.h"
 #include "longspan/io/json_file.h"
-#include "longspan/measure/calibration.h"
-#include "longspan/measure/operation.h"
+#include "longspan/predict/calibration.h"
+#include "longspan/predict/operation.h"
 #include "longspan/testing/command_line.h"
 
 namespace longspan::testing {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "longspan/measure/budget.h"
-#include "longspan/measure/calibration.h"
+#include "longspan/cost/budget.h"
+#include "longspan/predict/calibration.h"
 #include "longspan/testing/command_line.h"
 
 namespace longspan::testing {

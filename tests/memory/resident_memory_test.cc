@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "longspan/base/memory.h"
-#include "longspan/measure/verification.h"
+#include "longspan/predict/verification.h"
 
 namespace longspan {
 namespace {

@@ -93,6 +93,7 @@ constexpr Handler kHandlers[] = {
     {"Transformer-XL relative attention with memory", &run_transformer_xl},
     {"whole model: BertForSequenceClassification", &run_model},
     {"whole model: DistilBertForMaskedLM", &run_model},
+    {"whole model: FNetForMaskedLM", &run_own_model},
     {"whole model: GPT2LMHeadModel", &run_model},
     {"whole model: RoFormerForMaskedLM", &run_model},
     {"whole model: ReformerModelWithLMHead", &run_own_model},

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "longspan/base/error.h"
+#include "longspan/base/integers.h"
 #include "longspan/base/parallel.h"
 #include "longspan/kernels/hash/cluster.h"
 #include "longspan/kernels/hash/hash.h"
@@ -18,7 +19,6 @@ namespace {
 constexpr std::size_t kRows = 512;     // queries of a task
 constexpr std::size_t kClusters = 16;  // clusters of a task
 
-std::size_t divide_up(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
 }  // namespace
 
 ClusteredQueries::ClusteredQueries(const ClusteringConfig& config, const AttentionShape& shape)

@@ -6,6 +6,7 @@
 
 #include "longspan/base/config.h"
 #include "longspan/base/error.h"
+#include "longspan/base/integers.h"
 #include "longspan/base/parallel.h"
 #include "longspan/kernels/hash/cluster_keys.h"
 #include "longspan/kernels/rows/gather.h"
@@ -18,7 +19,6 @@ namespace {
 constexpr std::size_t kClusters = 4;  // clusters of a task
 constexpr std::size_t kColumns = 16;  // columns of dk or dv that a task sums
 
-std::size_t divide_up(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
 }  // namespace
 
 // One call: its memory and its phases. Planes are (sequence, head).

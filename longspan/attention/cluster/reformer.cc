@@ -6,12 +6,11 @@
 
 #include "longspan/base/config.h"
 #include "longspan/base/error.h"
+#include "longspan/base/integers.h"
 
 namespace longspan {
 
 namespace {
-
-std::size_t divide_up(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
 
 template <class Choice>
 Choice choose(std::string_view key, const std::string& text,
@@ -82,11 +81,11 @@ LshCode ReformerAttention::code(std::size_t max_length) const {
   constexpr unsigned kBitsOfFactor = 5;
   const std::size_t wanted = std::max<std::size_t>(2, 2 * divide_up(max_length, config_.chunk));
   auto bits = static_cast<unsigned>(std::countr_zero(std::bit_ceil(wanted)));
-  auto parts = bits <= kBitsAtOnce ? 1U : (bits + kBitsOfFactor - 1) / kBitsOfFactor;
+  auto parts = bits <= kBitsAtOnce ? 1U : divide_up(bits, kBitsOfFactor);
   parts = std::min(parts, static_cast<unsigned>(LshCode::kMostFactors));
   LshCode code = explicit_;
   for (std::size_t f = 0; parts > 0; ++f, --parts) {
-    const unsigned mine = (bits + parts - 1) / parts;
+    const unsigned mine = divide_up(bits, parts);
     code.factors[f] = std::size_t{1} << mine;
     bits -= mine;
   }

@@ -6,6 +6,7 @@
 
 #include "longspan/attention/cluster/reformer.h"
 #include "longspan/base/error.h"
+#include "longspan/base/integers.h"
 #include "longspan/base/parallel.h"
 #include "longspan/kernels/hash/sort.h"
 #include "longspan/kernels/tiled/tiled_attention.h"
@@ -16,7 +17,6 @@ namespace {
 
 constexpr std::size_t kHashRows = 256;  // tokens of a hashing task
 
-std::size_t divide_up(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
 // What a sequence and a head do, apart from the number of heads.
 struct SequenceCounts {
   std::uint64_t tokens = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "longspan/base/integers.h"
 #include "longspan/base/parallel.h"
 #include "longspan/kernels/rows/vector.h"
 #include "longspan/kernels/tiled/tiled_attention.h"
@@ -10,8 +11,6 @@
 namespace longspan {
 
 namespace {
-
-std::size_t divide_up(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
 
 // How many parts the keys are cut into in backward. Enough tasks for the cores of a large machine,
 // few enough that their partial dq stay a small multiple of q. Heads that share a bias cannot run

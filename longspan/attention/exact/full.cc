@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "longspan/base/error.h"
+#include "longspan/base/integers.h"
 #include "longspan/base/memory.h"
 #include "longspan/base/parallel.h"
 #include "longspan/kernels/gemm/gemm.h"
@@ -222,7 +223,7 @@ void FullAttention::run_forward(const ForwardCall& call) const {
   Arena& arena = call.arena;
   const AttentionShape s = shape_of(in);
   const Workspace work(s, pairs_of(s), arena);
-  const std::size_t pieces = (s.m + kRows - 1) / kRows;
+  const std::size_t pieces = divide_up(s.m, kRows);
   parallel_for(s.batch * s.heads * pieces, [&](std::size_t task, std::size_t worker) {
     const std::size_t plane = task / pieces;
     const std::size_t first = task % pieces * kRows;

@@ -7,6 +7,7 @@
 #include "longspan/attention/lowrank/linformer_scores.h"
 #include "longspan/base/cost.h"
 #include "longspan/base/error.h"
+#include "longspan/base/integers.h"
 #include "longspan/base/parallel.h"
 #include "longspan/kernels/gemm/gemm.h"
 
@@ -19,8 +20,6 @@ namespace {
 constexpr std::size_t kDown = 256;
 constexpr std::size_t kAcross = 64;
 constexpr std::size_t kTokens = 128;  // columns of dE that a task computes
-
-std::size_t divide_up(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
 
 // K̄ and V̄, [batch, k, heads·d] and [batch, k, heads·e] one after the other.
 template <class T>

@@ -28,6 +28,7 @@
 
 #include "longspan/attention/attention.h"
 #include "longspan/attention/exact/flash.h"
+#include "longspan/base/integers.h"
 
 namespace longspan {
 
@@ -66,7 +67,7 @@ class LinformerAttention final : public Attention {
   void run_accumulate(const AttentionInputs& in, std::span<const float> saved,
                       std::span<const float> signals) const override;
   // Tokens per slot of a convolution or pool.
-  std::size_t window() const { return (max_length_ + config_.k - 1) / config_.k; }
+  std::size_t window() const { return divide_up(max_length_, config_.k); }
   bool scores_first(const AttentionShape& shape) const;
   AttentionShape slot_shape(const AttentionShape& shape, std::span<std::int32_t> lengths) const;
   Work projection_work(const AttentionShape& shape) const;

@@ -6,6 +6,7 @@
 
 #include "longspan/base/cost.h"
 #include "longspan/base/error.h"
+#include "longspan/base/integers.h"
 #include "longspan/base/parallel.h"
 #include "longspan/kernels/gemm/gemm.h"
 #include "longspan/kernels/rows/vector.h"
@@ -22,7 +23,7 @@ std::size_t first_query(const AttentionShape& s, std::size_t stride, std::size_t
 
 std::size_t query_count(const AttentionShape& s, std::size_t stride, std::size_t remainder) {
   const std::size_t first = first_query(s, stride, remainder);
-  return first < s.m ? (s.m - first + stride - 1) / stride : 0;
+  return first < s.m ? divide_up(s.m - first, stride) : 0;
 }
 
 // Every `stride`-th position from `first`.
@@ -216,7 +217,7 @@ class MemoryCompressedAttention::Pass {
     run.token = run.slot * stride_ + r - shift_;
     const std::size_t keys = in_.mask.keys(b, in_.k.n);
     if (run.slot >= slots || run.token >= keys) return {};
-    run.count = std::min(slots - run.slot, (keys - run.token + stride_ - 1) / stride_);
+    run.count = std::min(slots - run.slot, divide_up(keys - run.token, stride_));
     return run;
   }
   template <class T>

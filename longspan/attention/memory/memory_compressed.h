@@ -21,6 +21,7 @@
 
 #include "longspan/attention/attention.h"
 #include "longspan/attention/exact/flash.h"
+#include "longspan/base/integers.h"
 
 namespace longspan {
 
@@ -49,7 +50,7 @@ class MemoryCompressedAttention final : public Attention {
   void run_accumulate(const AttentionInputs& in, std::span<const float> saved,
                       std::span<const float> signals) const override;
 
-  std::size_t slots(std::size_t n) const { return (n + config_.stride - 1) / config_.stride; }
+  std::size_t slots(std::size_t n) const { return divide_up(n, config_.stride); }
   // Slots that hold a real key.
   std::size_t real_slots(std::size_t n, std::size_t length, bool causal) const;
   std::size_t remainders(const AttentionShape& s) const { return s.causal ? config_.stride : 1; }

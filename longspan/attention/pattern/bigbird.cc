@@ -5,14 +5,13 @@
 
 #include "longspan/attention/pattern/block_sparse.h"
 #include "longspan/base/error.h"
+#include "longspan/base/integers.h"
 
 namespace longspan {
 
 namespace {
 
 constexpr std::size_t kMostRandom = 64;
-
-std::size_t divide_up(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
 
 // Blocks [begin, end) from which block t may draw, without the window.
 struct Candidates {

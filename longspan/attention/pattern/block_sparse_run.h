@@ -6,11 +6,10 @@
 #include <span>
 
 #include "longspan/attention/pattern/block_sparse.h"
+#include "longspan/base/integers.h"
 #include "longspan/base/parallel.h"
 
 namespace longspan::detail {
-
-inline std::size_t divide_up(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
 
 // A worker's share of the scratch.
 struct Room {

@@ -4,6 +4,7 @@
 
 #include "longspan/attention/pattern/block_sparse.h"
 #include "longspan/base/error.h"
+#include "longspan/base/integers.h"
 
 namespace longspan {
 
@@ -50,7 +51,7 @@ class LocalPattern final : public BlockPattern {
  private:
   // The keys of the blocks that `block` sees, of `keys` in all; how many ranges they are.
   std::size_t seen_blocks(std::size_t block, std::size_t keys, std::span<KeyRange> room) const {
-    const std::size_t blocks = (keys + config_.block - 1) / config_.block;
+    const std::size_t blocks = divide_up(keys, config_.block);
     const auto range = [&](std::size_t first, std::size_t last) {
       return KeyRange{first * config_.block, std::min(last * config_.block, keys)};
     };
@@ -72,7 +73,7 @@ class LocalPattern final : public BlockPattern {
     room[1] = range(head > 0 ? first : blocks - tail, blocks);
     return 2;
   }
-  std::size_t tiles_per_block() const { return (config_.block + kQueryBlock - 1) / kQueryBlock; }
+  std::size_t tiles_per_block() const { return divide_up(config_.block, kQueryBlock); }
   // The number of the tile that a token belongs to.
   std::size_t tiles_before(std::size_t token) const {
     return token / config_.block * tiles_per_block() + token % config_.block / kQueryBlock;

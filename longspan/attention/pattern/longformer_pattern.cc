@@ -1,4 +1,5 @@
 #include "longspan/attention/pattern/longformer_pattern.h"
+#include "longspan/base/integers.h"
 
 namespace longspan {
 
@@ -43,7 +44,7 @@ void GlobalPattern::for_each_piece(std::size_t b, F f) const {
 std::size_t GlobalPattern::tiles(std::size_t b, std::size_t /*h*/) const {
   std::size_t total = 0;
   for_each_piece(b, [&](std::size_t first, std::size_t last) {
-    total += (last - first + kQueryBlock - 1) / kQueryBlock;
+    total += divide_up(last - first, kQueryBlock);
   });
   return total;
 }
@@ -54,7 +55,7 @@ PatternTile GlobalPattern::tile(std::size_t b, std::size_t /*h*/, std::size_t t,
   QueryTile& tile = result.tile;
   for_each_piece(b, [&](std::size_t first, std::size_t last) {
     if (tile.lanes > 0) return;
-    const std::size_t count = (last - first + kQueryBlock - 1) / kQueryBlock;
+    const std::size_t count = divide_up(last - first, kQueryBlock);
     if (t >= count) {
       t -= count;
       return;

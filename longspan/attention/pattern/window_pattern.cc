@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
+#include "longspan/base/integers.h"
+
 namespace longspan {
 
 namespace {
-
-std::size_t divide_up(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
 
 // The tokens of [first, last) that belong to a phase.
 std::size_t rows(std::size_t first, std::size_t last, std::size_t step, std::size_t phase) {

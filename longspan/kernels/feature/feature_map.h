@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "longspan/base/integers.h"
 #include "longspan/base/meter.h"
 #include "longspan/base/view.h"
 
@@ -38,7 +39,7 @@ struct FeatureProjection {
   static std::size_t padded(std::size_t d) { return std::bit_ceil(d); }
   std::size_t blocks(std::size_t d) const { return (rows + padded(d) - 1) / padded(d); }
   static constexpr std::size_t kSharing = 4;
-  std::size_t rotations(std::size_t d) const { return (blocks(d) + kSharing - 1) / kSharing; }
+  std::size_t rotations(std::size_t d) const { return divide_up(blocks(d), kSharing); }
   std::size_t sign_rows(std::size_t d) const { return 2 * rotations(d) + blocks(d); }
 };
 

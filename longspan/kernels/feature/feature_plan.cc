@@ -1,6 +1,7 @@
 #include "longspan/kernels/feature/feature_plan.h"
 
 #include "longspan/base/cost.h"
+#include "longspan/base/integers.h"
 
 namespace longspan::detail {
 
@@ -12,7 +13,7 @@ std::size_t part_count(std::size_t planes, std::size_t blocks, bool causal) {
   constexpr std::size_t kMostParts = 8;
   constexpr std::size_t kLeastBlocks = 4;
   const std::size_t tasks = causal ? 8 : 16;
-  return std::clamp<std::size_t>((tasks + planes - 1) / planes, 1,
+  return std::clamp<std::size_t>(divide_up(tasks, planes), 1,
                                  std::clamp<std::size_t>(blocks / kLeastBlocks, 1, kMostParts));
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "longspan/base/integers.h"
 #include "longspan/base/parallel.h"
 #include "longspan/kernels/feature/feature_scan.h"
 #include "longspan/kernels/tiled/tile_layout.h"
@@ -50,8 +51,8 @@ class FeaturePlan {
   std::size_t planes() const { return shape_.batch * shape_.heads; }
   std::size_t kv_planes() const { return shape_.batch * shape_.kv_heads; }
   std::size_t group() const { return shape_.heads / shape_.kv_heads; }
-  std::size_t blocks() const { return divide_up(shape_.n); }
-  std::size_t query_blocks() const { return divide_up(shape_.m); }
+  std::size_t blocks() const { return blocks_of(shape_.n); }
+  std::size_t query_blocks() const { return blocks_of(shape_.m); }
   // Blocks [first, last) of part `part`.
   std::size_t first_block(std::size_t part) const { return blocks() * part / parts; }
   std::size_t first_query_block(std::size_t part) const {
@@ -97,7 +98,7 @@ class FeaturePlan {
   std::size_t wide = 0;         // floats of a line of features
 
  private:
-  static std::size_t divide_up(std::size_t n) { return (n + kFeatureBlock - 1) / kFeatureBlock; }
+  static std::size_t blocks_of(std::size_t n) { return divide_up(n, kFeatureBlock); }
   Work features_work(const FeatureCounts& counts) const;
   std::size_t state_bytes() const { return Arena::bytes_for(kv_planes() * parts * state); }
 

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "longspan/base/integers.h"
 #include "longspan/kernels/feature/feature_plan.h"
 
 namespace longspan {
@@ -154,7 +155,7 @@ class Forward {
       ++counts_[worker].divisions;
     });
     const std::size_t step = kReadBlocks * kFeatureBlock;
-    const std::size_t pieces = (in_.q.n + step - 1) / step;
+    const std::size_t pieces = divide_up(in_.q.n, step);
     const std::size_t heads = plan_.side * plan_.group();
     parallel_for(groups * pieces, [&](std::size_t task, std::size_t worker) {
       const std::size_t first = task % pieces * step;

@@ -12,6 +12,7 @@
 
 #include "longspan/base/call.h"
 #include "longspan/base/error.h"
+#include "longspan/base/integers.h"
 #include "longspan/base/parallel.h"
 #include "longspan/kernels/fourier/fourier_transform-inl.h"
 #include "longspan/kernels/loops-inl.h"
@@ -20,9 +21,7 @@ HWY_BEFORE_NAMESPACE();
 namespace longspan {
 namespace HWY_NAMESPACE {
 
-HWY_INLINE std::size_t whole_vectors(std::size_t width) {
-  return (width + kVectorLanes - 1) / kVectorLanes * kVectorLanes;
-}
+HWY_INLINE std::size_t whole_vectors(std::size_t width) { return round_up(width, kVectorLanes); }
 
 // to[j] = a[j] + b[−j], j < d
 HWY_INLINE void fold(const float* a, const float* b, std::size_t d, float* to) {

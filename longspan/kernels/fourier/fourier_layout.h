@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "longspan/base/integers.h"
 #include "longspan/base/view.h"
 #include "longspan/kernels/fourier/fourier_plan.h"
 #include "longspan/kernels/tiled/tile_layout.h"
@@ -33,9 +34,7 @@ struct FourierBlock {
       : first(index * kFourierPitch),
         count(std::min(kFourierPitch, total - first)),
         reals((count + 1) / 2) {}
-  static constexpr std::size_t blocks(std::size_t total) {
-    return (total + kFourierPitch - 1) / kFourierPitch;
-  }
+  static constexpr std::size_t blocks(std::size_t total) { return divide_up(total, kFourierPitch); }
 };
 
 // One sequence: x and y [n, d], and t between them for the columns l ≤ d/2, [n/2 + 1, d/2 + 1].

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <span>
 
+#include "longspan/base/integers.h"
 #include "longspan/base/parallel.h"
 #include "longspan/base/view.h"
 #include "longspan/kernels/gemm/gemm.h"
@@ -97,7 +98,7 @@ class PackedProducts {
 
   void pack() const {
     constexpr std::size_t kRows = kPanelCols;  // of a task
-    const std::size_t tasks = ((o_.transpose_b ? cols() : blocks_.depth) + kRows - 1) / kRows;
+    const std::size_t tasks = divide_up(o_.transpose_b ? cols() : blocks_.depth, kRows);
     parallel_for(parts_.size() * tasks, [&](std::size_t task, std::size_t) {
       const Block b = block(task / tasks);
       const std::size_t row = std::min(task % tasks * kRows, b.right.rows);

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "longspan/base/integers.h"
+
 namespace longspan::detail {
 
 // The output of a product, cut into tiles of at most rows×cols.
@@ -22,8 +24,8 @@ struct GemmTiles {
     std::size_t cols;
   };
 
-  std::size_t across() const { return (n + cols - 1) / cols; }
-  std::size_t count() const { return (m + rows - 1) / rows * across(); }
+  std::size_t across() const { return divide_up(n, cols); }
+  std::size_t count() const { return divide_up(m, rows) * across(); }
   Tile operator[](std::size_t index) const {
     const std::size_t row = index / across() * rows;
     const std::size_t col = index % across() * cols;
@@ -67,12 +69,12 @@ inline constexpr std::size_t kPanelCols = 64;  // what the widest micro-kernel r
 inline GemmBlocks gemm_blocks(std::size_t n, std::size_t k) {
   constexpr std::size_t kMaxDepth = 1024;
   constexpr std::size_t kMaxFloats = std::size_t{1} << 19U;  // 2 MiB
-  const std::size_t slabs = std::max<std::size_t>(1, (k + kMaxDepth - 1) / kMaxDepth);
-  const std::size_t depth = std::max<std::size_t>(1, (k + slabs - 1) / slabs);
+  const std::size_t slabs = std::max<std::size_t>(1, divide_up(k, kMaxDepth));
+  const std::size_t depth = std::max<std::size_t>(1, divide_up(k, slabs));
   return {depth, std::min(n, kMaxFloats / depth / kPanelCols * kPanelCols)};
 }
 inline std::size_t panel_floats(const GemmBlocks& blocks) {
-  return (blocks.cols + kPanelCols - 1) / kPanelCols * kPanelCols * blocks.depth;
+  return round_up(blocks.cols, kPanelCols) * blocks.depth;
 }
 
 }  // namespace longspan::detail

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 
+#include "longspan/base/integers.h"
 #include "longspan/kernels/gemm/tile_gemm-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -210,8 +211,8 @@ HWY_INLINE void multiply_transposed(ConstMatrix a, const Piece& piece, Matrix c)
 
 void multiply(ConstMatrix a, bool transpose_a, const detail::PackedBlock& block, size_t col,
               bool add, Matrix c) {
-  const size_t pieces = HWY_MAX(size_t{1}, (block.depth + kMaxDepth - 1) / kMaxDepth);
-  const size_t step = (block.depth + pieces - 1) / pieces;  // pieces of even depth
+  const size_t pieces = HWY_MAX(size_t{1}, divide_up(block.depth, kMaxDepth));
+  const size_t step = divide_up(block.depth, pieces);  // pieces of even depth
   for (size_t p = 0; p < block.depth; p += step) {
     const size_t depth = HWY_MIN(step, block.depth - p);
     const Piece piece{block.panels + col * block.depth + p * kGroup, kGroup * block.depth, depth,

@@ -16,6 +16,7 @@
 
 #include "longspan/base/call.h"
 #include "longspan/base/error.h"
+#include "longspan/base/integers.h"
 #include "longspan/kernels/loops-inl.h"
 #include "longspan/kernels/math-inl.h"
 #include "longspan/kernels/pieces.h"
@@ -136,8 +137,7 @@ CrossEntropy rows_loss(const Rows& in, std::size_t begin, std::size_t end) {
 CrossEntropy total_loss(const Rows& in) {
   constexpr std::size_t kBlocks = 128;
   const std::size_t rows = in.targets.size();
-  const std::size_t grain =
-      std::max(detail::rows_per_piece(in.cols), (rows + kBlocks - 1) / kBlocks);
+  const std::size_t grain = std::max(detail::rows_per_piece(in.cols), divide_up(rows, kBlocks));
   std::array<CrossEntropy, kBlocks> part{};
   detail::in_pieces(rows, grain, [&](std::size_t begin, std::size_t end) {
     part[begin / grain] = rows_loss(in, begin, end);

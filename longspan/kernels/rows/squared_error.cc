@@ -7,6 +7,7 @@
 
 #include "longspan/base/call.h"
 #include "longspan/base/error.h"
+#include "longspan/base/integers.h"
 #include "longspan/kernels/pieces.h"
 
 namespace longspan {
@@ -38,8 +39,7 @@ void scale_row(float* x, const float* values, std::size_t n, float scale) {
 template <class Body>
 SquaredErrorSum total(ConstMatrix x, const Body& body) {
   constexpr std::size_t kBlocks = 128;
-  const std::size_t grain =
-      std::max(detail::rows_per_piece(x.cols), (x.rows + kBlocks - 1) / kBlocks);
+  const std::size_t grain = std::max(detail::rows_per_piece(x.cols), divide_up(x.rows, kBlocks));
   std::array<SquaredErrorSum, kBlocks> part{};
   detail::in_pieces(x.rows, grain, [&](std::size_t begin, std::size_t end) {
     for (std::size_t r = begin; r < end; ++r) {

@@ -17,6 +17,7 @@
 
 #include "longspan/base/call.h"
 #include "longspan/base/error.h"
+#include "longspan/base/integers.h"
 #include "longspan/kernels/loops-inl.h"
 #include "longspan/kernels/pieces.h"
 
@@ -209,7 +210,7 @@ double sum_of_squares(std::span<const float> x) {
       [&] { return row_call(Op::kSquares, {}, 1, x.size(), Kind::kOptimizer, 2, 4); });
   if (called.dry()) return 0.0;
   constexpr std::size_t kPieces = 256;  // at most, so that their sums fit on the stack
-  const std::size_t grain = std::max(detail::kPieceElements, (x.size() + kPieces - 1) / kPieces);
+  const std::size_t grain = std::max(detail::kPieceElements, divide_up(x.size(), kPieces));
   std::array<double, kPieces> part{};
   detail::in_pieces(x.size(), grain, [&](std::size_t begin, std::size_t end) {
     part[begin / grain] = HWY_DYNAMIC_DISPATCH(squares_run)(x.data() + begin, end - begin);

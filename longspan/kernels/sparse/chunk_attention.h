@@ -23,6 +23,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "longspan/base/integers.h"
 #include "longspan/base/view.h"
 
 namespace longspan {
@@ -42,7 +43,7 @@ struct ChunkLayout {
   std::size_t rounds = 1;
   Wrap wrap = Wrap::kNone;
 
-  std::size_t chunks() const { return (tokens + chunk - 1) / chunk; }
+  std::size_t chunks() const { return divide_up(tokens, chunk); }
   std::size_t seen() const { return before + 1 + after; }
   // Chunks that a call takes: enough to share their neighbours, few enough for the cache.
   std::size_t group() const { return chunk >= 256 ? 1 : 256 / chunk; }

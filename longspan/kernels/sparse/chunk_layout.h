@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "longspan/base/integers.h"
 #include "longspan/kernels/sparse/chunk_attention.h"
 #include "longspan/kernels/tiled/tile_layout.h"
 #include "longspan/kernels/tiled/tiled_attention.h"
@@ -57,7 +58,7 @@ class Parts {
   explicit Parts(T* memory) : memory_(memory) {}
   T* take(std::size_t count) {
     T* part = memory_ == nullptr ? nullptr : memory_ + used_;
-    used_ += (count + kTileUnit - 1) / kTileUnit * kTileUnit;
+    used_ += round_up(count, kTileUnit);
     return part;
   }
   std::size_t used() const { return used_; }

@@ -3,14 +3,14 @@
 
 #include <cstddef>
 
+#include "longspan/base/integers.h"
+
 namespace longspan {
 
 // Widths are padded to multiples of this many floats: one cache line, and no vector is wider.
 inline constexpr std::size_t kTileUnit = 16;
 
-constexpr std::size_t tile_width(std::size_t width) {
-  return (width + kTileUnit - 1) / kTileUnit * kTileUnit;
-}
+constexpr std::size_t tile_width(std::size_t width) { return round_up(width, kTileUnit); }
 
 // The distance between rows of a packed matrix: an odd number of cache lines, so that a column of
 // it spreads over all sets of the cache.

@@ -1,3 +1,4 @@
+#include "longspan/base/integers.h"
 #include "longspan/kernels/tiled/tiled_attention.h"
 
 // clang-format off
@@ -153,7 +154,7 @@ void backward_block(const TiledHead& head, const TiledGradient& gradient, const 
   const std::size_t e = head.v.cols;
   const BackwardLayout at(d, e);
   const QueryBlock queries = pack_block(head, gradient, pass, memory, at);
-  const std::size_t tiles = (pass.keys + kKeyBlock - 1) / kKeyBlock;
+  const std::size_t tiles = divide_up(pass.keys, kKeyBlock);
   for (std::size_t j = 0; j < pass.keys; j += kKeyBlock) {
     const Tile t{pass.query, pass.lanes, pass.key + j, std::min(kKeyBlock, pass.keys - j)};
     if (seen(head, t, t.lanes - 1) == 0) break;

@@ -1,3 +1,4 @@
+#include "longspan/base/integers.h"
 #include "longspan/kernels/tiled/tiled_attention.h"
 
 // clang-format off
@@ -78,7 +79,7 @@ void ForwardBlocks(const TiledHead& head, std::size_t first, std::size_t count, 
   const std::size_t d = head.q.cols;
   const std::size_t e = head.v.cols;
   const ForwardScratch scratch = divide(memory, d, e);
-  const std::size_t blocks = (count + kQueryBlock - 1) / kQueryBlock;
+  const std::size_t blocks = divide_up(count, kQueryBlock);
   auto tile_at = [&](std::size_t block, std::size_t key) {
     const std::size_t query = first + block * kQueryBlock;
     return Tile{query, std::min(kQueryBlock, first + count - query), key,

@@ -1,0 +1,60 @@
+// Which mechanism, with which settings, for a length: ranked by predicted time under constraints.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "longspan/compare/compare_case.h"
+
+namespace longspan {
+
+// Every mechanism with the settings that are worth trying, the defaults among them.
+std::vector<std::string> advised_settings();
+
+struct AdviceQuestion {
+  CompareSettings settings;
+  std::uint64_t length = 0;
+  std::optional<double> memory;  // bytes at most
+  std::optional<double> error;   // of the output against exact attention, at most
+};
+
+struct AdviceCandidate {
+  std::string attention;
+  bool exact = false;
+  CasePrediction prediction;
+  std::optional<double> error;  // measured where the question is about errors; 0 for exact ones
+  std::string refused;          // why it does not answer the question; empty: it does
+};
+
+struct Advice {
+  std::vector<AdviceCandidate> candidates;  // those that answer first, by rising predicted time
+
+  // Null where nothing answers.
+  const AdviceCandidate* pick() const;
+  const AdviceCandidate* find(std::string_view attention) const;
+};
+
+// Errors are measured on random tensors of at most this many tokens.
+inline constexpr std::uint64_t kLongestError = 4096;
+
+Advice advise(const Calibration& calibration, const AdviceQuestion& question);
+
+// The nearest of four doublings or halvings at which the answer is another: one that is faster by
+// more than a twentieth, or an exact one that is as fast. Errors are taken to be those at the
+// length of the question.
+struct AdviceChange {
+  std::uint64_t length = 0;
+  std::string attention;
+};
+std::optional<AdviceChange> advice_changes(const Calibration& calibration,
+                                           const AdviceQuestion& question, const Advice& advice,
+                                           bool longer);
+
+// What a class of the survey gives up, as the end of "it gives up …".
+std::string_view given_up(std::string_view attention);
+
+}  // namespace longspan

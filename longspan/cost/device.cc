@@ -1,0 +1,178 @@
+#include "longspan/cost/device.h"
+
+#define TOML_HEADER_ONLY 1
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "longspan/base/config.h"
+#include "longspan/base/error.h"
+#include "longspan/io/file.h"
+
+namespace longspan {
+
+namespace {
+
+constexpr std::string_view kTable =
+#include <devices_toml.inc>
+    ;
+
+constexpr std::array<std::string_view, 8> kFields = {"title",  "kind",  "peak",  "bandwidth",
+                                                     "memory", "power", "usual", "price"};
+
+// One [device.NAME] table; every failure names the line.
+class Reader {
+ public:
+  Reader(std::string_view where, std::string_view name, const toml::table& table)
+      : where_(where), name_(name), table_(table) {
+    for (const auto& [key, value] : table) {
+      if (std::ranges::find(kFields, key.str()) == kFields.end()) {
+        throw_unknown("devices",
+                      fmt::format("field of {} (line {})", name, value.source().begin.line),
+                      key.str(), {kFields.begin(), kFields.end()});
+      }
+    }
+  }
+
+  std::string text(std::string_view key) const {
+    const toml::node& node = need(key);
+    require(node.is_string(), "{}: {} of {} is not text; need \"…\"", at(node), key, name_);
+    return node.as_string()->get();
+  }
+  double number(std::string_view key) const { return positive(key, need(key)); }
+
+  std::map<std::string, double, std::less<>> numbers(std::string_view key) const {
+    const toml::node& node = need(key);
+    require(node.is_table() && !node.as_table()->empty(),
+            "{}: {} of {} is not a table; need {{ fp32 = 1e12, … }}", at(node), key, name_);
+    std::map<std::string, double, std::less<>> values;
+    for (const auto& [format, value] : *node.as_table()) {
+      values[std::string(format.str())] = positive(format.str(), value);
+    }
+    return values;
+  }
+
+  std::optional<Range> range(std::string_view key) const {
+    const toml::node* node = table_.get(key);
+    if (node == nullptr) return std::nullopt;
+    if (!node->is_array()) return Range::exactly(positive(key, *node));
+    const toml::array& pair = *node->as_array();
+    require(pair.size() == 2, "{}: {} of {} has {} values; need [low, high]", at(*node), key, name_,
+            pair.size());
+    const double low = positive(key, pair[0]);
+    const double high = positive(key, pair[1]);
+    require(low <= high, "{}: {} of {} is [{}, {}]; need the lower first", at(*node), key, name_,
+            low, high);
+    return Range::between(low, high);
+  }
+
+ private:
+  std::string at(const toml::node& node) const {
+    return fmt::format("[devices] {}: line {}", where_, node.source().begin.line);
+  }
+  const toml::node& need(std::string_view key) const {
+    const toml::node* node = table_.get(key);
+    require(node != nullptr, "{}: {} has no {}; need one", at(table_), name_, key);
+    return *node;
+  }
+  double positive(std::string_view key, const toml::node& node) const {
+    const std::optional<double> value = node.value<double>();
+    require(value && node.is_number() && std::isfinite(*value) && *value > 0.0,
+            "{}: {} of {} is not a number above 0; need one", at(node), key, name_);
+    return *value;
+  }
+
+  std::string where_;
+  std::string name_;
+  const toml::table& table_;
+};
+
+Device read_device(std::string_view where, std::string_view name, const toml::table& table) {
+  const Reader reader(where, name, table);
+  Device device;
+  device.name = name;
+  device.title = reader.text("title");
+  device.kind = reader.text("kind");
+  require(device.kind == "accelerator" || device.kind == "cpu",
+          "[devices] {}: kind of {} is '{}'; need accelerator or cpu", where, name, device.kind);
+  device.peak = reader.numbers("peak");
+  device.bandwidth = reader.number("bandwidth");
+  device.memory = reader.number("memory");
+  device.power = reader.number("power");
+  device.usual = reader.range("usual");
+  require(!device.usual || device.usual->high <= 1.0,
+          "[devices] {}: usual of {} is {}; need a share of the peak, at most 1", where, name,
+          device.usual->high);
+  device.price = reader.range("price");
+  return device;
+}
+
+}  // namespace
+
+Range parse_range(std::string_view who, std::string_view key, std::string_view text) {
+  const std::size_t colon = text.find(':');
+  const double low = parse_number(who, key, text.substr(0, colon));
+  const double high =
+      colon == std::string_view::npos ? low : parse_number(who, key, text.substr(colon + 1));
+  require(std::isfinite(high) && low > 0.0 && low <= high,
+          "[{}] {} is '{}'; need a number above 0, or low:high", who, key, text);
+  return Range::between(low, high);
+}
+
+std::vector<Device> parse_devices(std::string_view where, std::string_view toml) {
+  toml::table root;
+  try {
+    root = toml::parse(toml, where);
+  } catch (const toml::parse_error& error) {
+    throw Error(fmt::format("[devices] {}: line {}, column {}: {}; need valid TOML", where,
+                            error.source().begin.line, error.source().begin.column,
+                            printable(error.description())));
+  }
+  const toml::table* tables = root["device"].as_table();
+  require(tables != nullptr, "[devices] {}: has no [device.NAME]; need at least one", where);
+  std::vector<Device> devices;
+  for (const auto& [name, node] : *tables) {
+    require(node.is_table(), "[devices] {}: line {}: device.{} is not a table; need [device.{}]",
+            where, node.source().begin.line, name.str(), name.str());
+    devices.push_back(read_device(where, name.str(), *node.as_table()));
+  }
+  return devices;
+}
+
+std::vector<Device> known_devices(const std::filesystem::path& file) {
+  std::vector<Device> devices = parse_devices("built in", kTable);
+  if (file.empty()) return devices;
+  for (Device& own : parse_devices(file.string(), read_file("devices", file))) {
+    std::erase_if(devices, [&](const Device& d) { return d.name == own.name; });
+    devices.push_back(std::move(own));
+  }
+  return devices;
+}
+
+const Device& find_device(const std::vector<Device>& devices, std::string_view name) {
+  std::vector<std::string_view> known;
+  for (const Device& device : devices) {
+    if (device.name == name) return device;
+    known.push_back(device.name);
+  }
+  throw_unknown("plan", "device", name, known);
+}
+
+double peak_of(const Device& device, std::string_view format) {
+  const auto it = device.peak.find(format);
+  if (it != device.peak.end()) return it->second;
+  std::vector<std::string_view> known;
+  for (const auto& [name, value] : device.peak) known.push_back(name);
+  throw_unknown("plan", "number format", format, known);
+}
+
+std::string_view usual_format(const Device& device) {
+  for (const std::string_view format : {"bf16", "fp16", "fp32"}) {
+    if (device.peak.contains(format)) return format;
+  }
+  return device.peak.begin()->first;
+}
+
+}  // namespace longspan
