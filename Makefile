@@ -47,6 +47,7 @@ asan: packages
 nightly: build
 	@$(STEP) "nightly: 20,000 models, dry, metered and by formula" \
 	  env LONGSPAN_SAMPLES=20000 build/tests/learning_test --gtest_filter='Walk.*'
+	@$(STEP) "nightly: faults that a test must notice" tools/seeded_faults.py build
 
 tidy: packages
 	@$(STEP) "packages: install what is missing" tools/install_packages.sh clang-tidy

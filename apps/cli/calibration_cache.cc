@@ -10,14 +10,19 @@
 
 namespace longspan::cli {
 
-Calibration calibration_for(const Common& common) {
+std::optional<Calibration> known_calibration(const Common& common) {
   try {
-    if (std::optional<Calibration> cached = cached_calibration()) return *cached;
+    return cached_calibration();
   } catch (const SystemError&) {
     throw;
   } catch (const Error& e) {  // of another version
     if (!common.quiet) fmt::print(stderr, "{}\n", e.what());
+    return std::nullopt;
   }
+}
+
+Calibration calibration_for(const Common& common) {
+  if (std::optional<Calibration> cached = known_calibration(common)) return *cached;
   const Machine machine = this_machine();
   if (!common.quiet) {
     fmt::print(stderr,

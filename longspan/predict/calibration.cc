@@ -19,7 +19,7 @@ namespace longspan {
 
 namespace {
 
-constexpr int kFormat = 3;
+constexpr int kFormat = 4;
 
 std::string cpu_name() {
   std::ifstream info("/proc/cpuinfo");
