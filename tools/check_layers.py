@@ -18,7 +18,7 @@ LAYERS = {
     "layers": ["base", "kernels", "attention"],
     "io": ["base"],
     "models": ["base", "kernels", "attention", "layers", "io"],
-    "cost": ["base", "attention", "layers", "models"],
+    "cost": ["base", "attention", "layers", "models", "learning"],
     "tasks": ["base", "io"],
     "learning": ["base", "kernels", "models"],
     "training": ["base", "io", "models", "tasks", "learning"],

@@ -79,9 +79,10 @@ void Projections::place(const Stream& s, bool on_call, std::size_t d_model, bool
 void Projections::declare(Parameters& parameters, Projection::Group& group) const {
   const std::string name = name_ + "." + group.name;
   group.weight = &parameters.declare(name + ".weight", group.columns, group.inputs,
-                                     Initializer::normal(deviation_));
+                                     Initializer::normal(deviation_), Role::kProjection);
   if (group.bias) {
-    group.offset = &parameters.declare(name + ".bias", group.columns, Initializer::zeros());
+    group.offset =
+        &parameters.declare(name + ".bias", group.columns, Initializer::zeros(), Role::kProjection);
   }
 }
 

@@ -3,7 +3,7 @@
 #include "longspan/base/meter.h"
 #include "longspan/cost/counts.h"
 #include "longspan/cost/layer_names.h"
-#include "longspan/models/forward_learning.h"
+#include "longspan/learning/forward_learning.h"
 
 namespace longspan {
 namespace {

@@ -14,8 +14,8 @@
 #include "longspan/base/error.h"
 #include "longspan/base/meter.h"
 #include "longspan/base/parallel.h"
+#include "longspan/learning/forward_learning.h"
 #include "longspan/learning/rule.h"
-#include "longspan/models/forward_learning.h"
 #include "longspan/testing/executed_formula.h"
 #include "longspan/testing/model_samples.h"
 

@@ -13,7 +13,7 @@ Mlp::Mlp(Parameters& parameters, const std::string& name, const MlpConfig& confi
     const std::size_t in = i == 0 ? config.inputs : config.hidden;
     // He et al. (2015): the variance of ReLU layers stays what it is.
     layers_.emplace_back(parameters, name + "." + std::to_string(i), in, config.hidden, config.bias,
-                         std::sqrt(2.0F / static_cast<float>(in)));
+                         std::sqrt(2.0F / static_cast<float>(in)), Role::kHidden);
   }
 }
 

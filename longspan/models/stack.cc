@@ -17,9 +17,12 @@ Stack::Stack(Parameters& parameters, const std::string& name, const StackConfig&
   for (std::size_t layer = 0; layer < layers(); ++layer) {
     first_.push_back(residuals_.size());
     const std::string block = name + "." + std::to_string(layer);
+    const Place::Block here(layer);
     for (const std::string& specification : config.layers[layer]) {
       const BranchKind* kind = find_branch(specification);
-      const std::string place = block + "." + std::string(kind == nullptr ? "" : kind->place);
+      const std::string_view branch_name = kind == nullptr ? "" : kind->place;
+      const Place::Scope of_branch(branch_name, Phase::kForward);
+      const std::string place = block + "." + std::string(branch_name);
       auto branch = make_branch(specification, {parameters, config_.block, place, name, layer});
       residuals_.emplace_back(
           std::move(branch),
