@@ -9,11 +9,12 @@
 namespace longspan {
 
 void Projection::forward(ConstMatrix x, Matrix y) const {
-  linear_forward(x, matrix(), group_->bias ? &group_->offset->value[first_] : nullptr, y);
+  linear_forward(x, group_->weight->matrix().slice_rows(first_, columns_),
+                 group_->bias ? &group_->offset->value[first_] : nullptr, y);
 }
 
 void Projection::backward(ConstMatrix dy, Matrix dx, bool add) const {
-  gemm(dy, matrix(), dx, {.accumulate = add});
+  gemm(dy, group_->weight->backward_matrix().slice_rows(first_, columns_), dx, {.accumulate = add});
 }
 
 void Projection::accumulate(ConstMatrix x, ConstMatrix dy) const {

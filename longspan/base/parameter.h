@@ -57,12 +57,18 @@ struct Parameter {
   std::function<void(Matrix)> fill;  // instead of the initializer
   std::span<float> value;
   std::span<float> gradient;  // empty if constant
+  // What a learning rule has the signal go back through instead of the value; empty: the value.
+  std::span<const float> feedback;
 
   std::size_t size() const { return rows * cols; }
   std::vector<std::size_t> shape() const {
     return is_vector ? std::vector<std::size_t>{cols} : std::vector<std::size_t>{rows, cols};
   }
   ConstMatrix matrix() const { return {value.data(), rows, cols}; }
+  // What carries the signal from the outputs of the matrix to its inputs.
+  ConstMatrix backward_matrix() const {
+    return {feedback.empty() ? value.data() : feedback.data(), rows, cols};
+  }
   Matrix gradient_matrix() const { return {gradient.data(), rows, cols}; }
 };
 

@@ -19,8 +19,8 @@ void Adapter::forward(ConstMatrix x, Matrix t, Matrix y) const {
 }
 
 void Adapter::backward(ConstMatrix dy, Matrix u, Matrix dx) const {
-  gemm(dy, b_->matrix(), u);
-  gemm(u, a_->matrix(), dx, {.accumulate = true, .alpha = scale_});
+  gemm(dy, b_->backward_matrix(), u);
+  gemm(u, a_->backward_matrix(), dx, {.accumulate = true, .alpha = scale_});
 }
 
 void Adapter::accumulate(ConstMatrix x, ConstMatrix t, ConstMatrix dy, ConstMatrix u) const {

@@ -27,7 +27,7 @@ void Linear::forward(ConstMatrix x, Activation f, Matrix z, Matrix h) const {
 }
 
 void Linear::backward(ConstMatrix dy, Matrix dx, bool add) const {
-  gemm(dy, weight_->matrix(), dx, {.accumulate = add});
+  gemm(dy, weight_->backward_matrix(), dx, {.accumulate = add});
 }
 
 void Linear::accumulate(ConstMatrix x, ConstMatrix dy) const {
