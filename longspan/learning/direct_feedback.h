@@ -4,8 +4,8 @@
 //   e   = ∂L/∂logits           [rows, outputs]
 //   g_l = N'(e·B_l)            the signal at the output of block l;  B_l [outputs, d], fixed, random
 //
-// N' is the derivative of the final norm, where there is one: pre-norm streams would grow without
-// bound if nobody told the blocks that their scale does not matter. Inside a block the signal goes
+// N' is the derivative of the final norm, where there is one: it takes out of the signal what would
+// only scale the stream, without which pre-norm models hardly learn. Inside a block the signal goes
 // back exactly, and from the first one into the embedding; blocks send none to each other. The head
 // and the final norm's parameters have the exact gradient, which ends there. Each layer of a
 // perceptron is a block. The error of a classifier is one of a whole sequence: e·B_l is spread over
