@@ -18,7 +18,7 @@ LAYERS = {
     "layers": ["base", "kernels", "attention"],
     "io": ["base"],
     "models": ["base", "kernels", "attention", "layers", "io"],
-    "cost": ["base", "attention", "layers", "io", "models"],
+    "cost": ["base", "attention", "layers", "io", "models", "learning"],
     "tasks": ["base", "io"],
     "learning": ["base", "kernels", "models"],
     "training": ["base", "io", "models", "tasks", "learning"],

@@ -143,9 +143,16 @@ void run_compare_rules(const CompareRulesOptions& given, const Common& common) {
   std::vector<RuleResult> results;
   std::uint64_t budget = 0;
   for (const RuleEntry& rule : rules()) {
-    RuleRun run(o, *task, rule.name);
-    if (budget == 0) budget = o.steps * run.work().flops();  // backpropagation is the first
-    results.push_back(run.run(budget));
+    std::unique_ptr<RuleRun> run;
+    try {
+      run = std::make_unique<RuleRun>(o, *task, rule.name);
+    } catch (const Error& error) {
+      if (results.empty()) throw;  // not even backpropagation
+      if (!common.quiet) fmt::print(stderr, "{}: left out: {}\n", rule.name, error.what());
+      continue;
+    }
+    if (budget == 0) budget = o.steps * run->work().flops();  // backpropagation is the first
+    results.push_back(run->run(budget));
     if (!common.quiet && !common.json) fmt::print(stderr, "{}: done\n", rule.name);
   }
   if (common.json) {

@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 
+#include "calibration_cache.h"
 #include "command.h"
 #include "longspan/base/config.h"
 #include "verify.h"
@@ -71,22 +72,26 @@ Integer parse_whole(std::string_view key, const std::string& text) {
 namespace {
 
 CostReport make_report(const CostOptions& o, const Workload& workload, const Model& model,
-                       bool for_programs) {
+                       const Common& common) {
+  const bool for_programs = common.json || o.csv;
   const RuleTerms terms = rule_terms(o);
   const OptimizerCost optimizer = optimizer_cost(o.optimizer);
   CostReport report;
   report.workload = workload;
   report.parameters = count_parameters(workload, model);
-  report.views = {paper_counts(workload, CostView::kPrinted, terms),
-                  paper_counts(workload, CostView::kCorrected, terms),
+  const auto of_paper = [&](CostView view) {
+    return workload.in_paper() ? paper_counts(workload, view, terms) : ViewCounts{};
+  };
+  report.views = {of_paper(CostView::kPrinted), of_paper(CostView::kCorrected),
                   executed_counts(workload, model, terms)};
   report.memory = memory_use(workload, model, report.parameters, element_type(o.dtype), optimizer);
   for (const LearningRule rule : kLearningRules) {
+    if (rule != LearningRule::kBackprop && !workload.comparable()) continue;
     report.rule_memory.push_back(memory_use(workload, model, report.parameters,
                                             element_type(o.dtype), optimizer, rule, terms));
   }
   report.optimizer = optimizer_step(optimizer, report.parameters);
-  if (const std::optional<Calibration> machine = cached_calibration()) {
+  if (const std::optional<Calibration> machine = known_calibration(common)) {
     report.time = predict_step(*machine, model, workload.shape(), {.kind = o.optimizer});
     report.device = device_of(*machine).name;
   }
@@ -95,16 +100,25 @@ CostReport make_report(const CostOptions& o, const Workload& workload, const Mod
   }
   report.optimizer_name = o.optimizer;
   report.dtype = o.dtype;
-  const std::string usual = for_programs ? "all" : "executed";
-  report.shown_views = chosen("view", o.view.empty() ? usual : o.view, kCostViews);
-  report.shown_rules = chosen("rule", o.rule, kLearningRules);
+  const std::string usual = for_programs && workload.in_paper() ? "all" : "executed";
+  const std::string view = o.view.empty() ? usual : o.view;
+  require(workload.in_paper() || view == "executed",
+          "[cost] the paper has no {} with {}; need --view executed", workload.model.attention,
+          workload.model.feed_forward);
+  report.shown_views = chosen("view", view, kCostViews);
+  const bool all = o.rule == "all" && !workload.comparable();
+  const std::string rule = all ? "bp" : o.rule;
+  require(workload.comparable() || rule == "bp",
+          "[cost] {} compares two passes, which {} does not allow; need --rule bp", rule,
+          workload.model.feed_forward);
+  report.shown_rules = chosen("rule", rule, kLearningRules);
   report.rules_were_chosen = o.rule != "all";
   if (!o.tokens.empty()) report.tokens = parse_whole("tokens", o.tokens);
   return report;
 }
 
-CostReport report_of(const CostOptions& o, const Workload& workload, bool for_programs) {
-  return make_report(o, workload, Model(workload.model), for_programs);
+CostReport report_of(const CostOptions& o, const Workload& workload, const Common& common) {
+  return make_report(o, workload, Model(workload.model), common);
 }
 
 void run(const CostOptions& o, const Common& common) {
@@ -112,18 +126,17 @@ void run(const CostOptions& o, const Common& common) {
   if (o.scaling) return print_scaling(common.json);
   check_solve_options(o.solve, o.verify);
   if (!o.solve.what.empty() && o.solve.what != "crossovers") return print_solution(o, common.json);
-  const bool for_programs = common.json || o.csv;
   const Workload workload = workload_from(o.model);
   if (!workload.note.empty()) fmt::print(stderr, "note: {}\n", workload.note);
   if (o.verify) return print_verification(workload, {.memory = !o.solve.memory.empty()}, common);
-  const CostReport report = report_of(o, workload, for_programs);
+  const CostReport report = report_of(o, workload, common);
   if (!o.solve.what.empty()) return print_crossovers(report, common.json);
   if (o.formula || o.latex) return print_formulas(report, o.latex);
   std::optional<ConventionReport> as;
   if (!o.as.empty()) as = report_as(o.as, workload, Model(workload.model));
   std::optional<CostReport> other;
   if (!o.diff.empty()) {
-    other = report_of(o, other_workload(o.model, o.diff), for_programs);
+    other = report_of(o, other_workload(o.model, o.diff), common);
   }
   if (common.json) return print_json(report, as ? &*as : nullptr, other ? &*other : nullptr);
   if (o.csv) return print_csv(report);

@@ -9,11 +9,12 @@
 namespace longspan {
 
 void Projection::forward(ConstMatrix x, Matrix y) const {
-  linear_forward(x, matrix(), group_->bias ? &group_->offset->value[first_] : nullptr, y);
+  linear_forward(x, group_->weight->matrix().slice_rows(first_, columns_),
+                 group_->bias ? &group_->offset->value[first_] : nullptr, y);
 }
 
 void Projection::backward(ConstMatrix dy, Matrix dx, bool add) const {
-  gemm(dy, matrix(), dx, {.accumulate = add});
+  gemm(dy, group_->weight->backward_matrix().slice_rows(first_, columns_), dx, {.accumulate = add});
 }
 
 void Projection::accumulate(ConstMatrix x, ConstMatrix dy) const {
@@ -79,9 +80,10 @@ void Projections::place(const Stream& s, bool on_call, std::size_t d_model, bool
 void Projections::declare(Parameters& parameters, Projection::Group& group) const {
   const std::string name = name_ + "." + group.name;
   group.weight = &parameters.declare(name + ".weight", group.columns, group.inputs,
-                                     Initializer::normal(deviation_));
+                                     Initializer::normal(deviation_), Role::kProjection);
   if (group.bias) {
-    group.offset = &parameters.declare(name + ".bias", group.columns, Initializer::zeros());
+    group.offset =
+        &parameters.declare(name + ".bias", group.columns, Initializer::zeros(), Role::kProjection);
   }
 }
 

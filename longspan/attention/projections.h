@@ -56,7 +56,6 @@ class Projection {
   };
   Projection(const Group& group, std::size_t first, std::size_t columns)
       : group_(&group), first_(first), columns_(columns) {}
-  ConstMatrix matrix() const { return group_->weight->matrix().slice_rows(first_, columns_); }
   bool whole() const { return columns_ == group_->columns; }
 
   const Group* group_ = nullptr;

@@ -22,6 +22,7 @@ struct Cost {
     update += more.update;
     return *this;
   }
+  bool operator==(const Cost&) const = default;
   friend Cost operator+(Cost a, const Cost& b) { return a += b; }
   // The optimiser is no layer's.
   Work& of(Phase phase) {

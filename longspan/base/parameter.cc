@@ -9,10 +9,12 @@
 namespace longspan {
 
 Parameter& Parameters::declare(std::string name, std::size_t rows, std::size_t cols,
-                               Initializer initializer) {
+                               Initializer initializer, Role role) {
   require(find(name) == nullptr, "[parameters] '{}' is declared twice; names must differ", name);
   Parameter& p = all_.emplace_back();
   p.name = std::move(name);
+  p.role = role;
+  p.place = Place::now();
   p.rows = rows;
   p.cols = cols;
   p.initializer = initializer;
@@ -23,8 +25,9 @@ Parameter& Parameters::declare(std::string name, std::size_t rows, std::size_t c
   return p;
 }
 
-Parameter& Parameters::declare(std::string name, std::size_t size, Initializer initializer) {
-  Parameter& p = declare(std::move(name), 1, size, initializer);
+Parameter& Parameters::declare(std::string name, std::size_t size, Initializer initializer,
+                               Role role) {
+  Parameter& p = declare(std::move(name), 1, size, initializer, role);
   p.is_vector = true;
   matrix_count_ -= size;
   return p;
@@ -46,9 +49,9 @@ void Parameters::make_constant(Parameter& p) {
   constant_count_ += p.size();
 }
 
-void Parameters::freeze(const std::function<bool(const std::string&)>& named) {
+void Parameters::freeze(const std::function<bool(const Parameter&)>& such) {
   for (Parameter& p : all_) {
-    if (!p.constant && named(p.name)) make_constant(p);
+    if (!p.constant && such(p)) make_constant(p);
   }
 }
 

@@ -15,6 +15,7 @@
 
 #include "longspan/base/dry.h"
 #include "longspan/base/large_pages.h"
+#include "longspan/base/place.h"
 #include "longspan/base/random.h"
 #include "longspan/base/view.h"
 
@@ -30,8 +31,24 @@ struct Initializer {
   static Initializer normal(float deviation) { return {Kind::kNormal, deviation}; }
 };
 
+// What a parameter is for. Biases have the role of their matrix.
+enum class Role : std::uint8_t {
+  kEmbedding,      // tables of an embedding, and its norm
+  kProjection,     // a matrix inside a branch
+  kBranchOutput,   // the last matrix of a branch, which writes into the residual stream
+  kNorm,           // of a branch or a stack
+  kHidden,         // a layer of a perceptron
+  kHead,           // what transforms the input of the last layer
+  kLastLayer,      // gives the outputs
+  kAdapter,        // low rank, beside a projection
+  kOutputAdapter,  // low rank, beside the last matrix of a branch
+  kMechanism,      // a mechanism's own
+};
+
 struct Parameter {
   std::string name;
+  Role role = Role::kMechanism;
+  Place place;  // where it was declared: part, block and, as layer, the branch
   std::size_t rows = 1;
   std::size_t cols = 0;  // a vector has one row
   bool is_vector = false;
@@ -40,26 +57,34 @@ struct Parameter {
   std::function<void(Matrix)> fill;  // instead of the initializer
   std::span<float> value;
   std::span<float> gradient;  // empty if constant
+  // What a learning rule has the signal go back through instead of the value; empty: the value.
+  std::span<const float> feedback;
 
   std::size_t size() const { return rows * cols; }
   std::vector<std::size_t> shape() const {
     return is_vector ? std::vector<std::size_t>{cols} : std::vector<std::size_t>{rows, cols};
   }
   ConstMatrix matrix() const { return {value.data(), rows, cols}; }
+  // What carries the signal from the outputs of the matrix to its inputs.
+  ConstMatrix backward_matrix() const {
+    return {feedback.empty() ? value.data() : feedback.data(), rows, cols};
+  }
   Matrix gradient_matrix() const { return {gradient.data(), rows, cols}; }
 };
 
 class Parameters {
  public:
   // Names must be unique. The reference stays valid as long as this object.
-  Parameter& declare(std::string name, std::size_t rows, std::size_t cols, Initializer initializer);
-  Parameter& declare(std::string name, std::size_t size, Initializer initializer);
+  Parameter& declare(std::string name, std::size_t rows, std::size_t cols, Initializer initializer,
+                     Role role = Role::kMechanism);
+  Parameter& declare(std::string name, std::size_t size, Initializer initializer,
+                     Role role = Role::kMechanism);
   // Values that are drawn or set, never trained: random features, rotations.
   Parameter& declare_constant(std::string name, std::size_t rows, std::size_t cols,
                               std::function<void(Matrix)> fill);
 
-  // Those with such names are no longer trained. Before allocate().
-  void freeze(const std::function<bool(const std::string&)>& named);
+  // Such ones are no longer trained. Before allocate().
+  void freeze(const std::function<bool(const Parameter&)>& such);
 
   // Of the trained ones.
   std::size_t count() const { return count_; }

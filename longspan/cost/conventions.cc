@@ -227,13 +227,11 @@ void add_parameters(const Tool& tool, const Workload& w, const Model& model,
   Integer output = 0;
   Integer tables = 0;
   Integer vectors = 0;
-  const bool tied = w.model.head == "lm" && w.model.tied;
-  const std::string tied_table =
-      w.has_both() && !w.model.shared_table ? "decoder_embedding.tokens" : "embedding.tokens";
   for (const Parameter& p : model.parameters().all()) {
-    const bool is_output = p.name.starts_with("head.output") || (tied && p.name == tied_table);
+    // A tied table is both.
+    const bool is_output = p.role == Role::kLastLayer || &p == &model.head().output().weight();
     if (p.constant || (is_output && !w.output_layer)) continue;
-    const bool is_table = p.name.find("embedding.") != std::string::npos;
+    const bool is_table = p.role == Role::kEmbedding;
     Integer& to = p.is_vector ? vectors : is_output ? output : is_table ? tables : weights;
     to += static_cast<Integer>(p.size());
   }

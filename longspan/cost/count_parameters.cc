@@ -6,26 +6,33 @@
 namespace longspan {
 namespace {
 
-bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
-
 struct Filed {
   StackNames stack;
   std::string_view layer;
 };
 
-// "decoder.3.feed_forward.in.weight" → the FFN of the decoder.
-Filed place_of(const Workload& w, std::string_view parameter) {
-  if (parameter.starts_with("head.output")) return {{}, "softmax"};
-  if (parameter.starts_with("head.")) return {{}, "head"};
-  Filed place{stack_names(w, parameter.starts_with("decoder")), "final_norm"};
-  if (contains(parameter, "embedding.")) place.layer = "embedding";
-  if (contains(parameter, "_norm.")) place.layer = "add_norm";
-  if (contains(parameter, ".feed_forward.")) place.layer = "ffn";
-  if (contains(parameter, ".cross.")) place.layer = "cross_mha";
-  if (contains(parameter, ".attention.")) place.layer = "mha";
-  return place;
+std::string_view layer_of(const Parameter& p) {
+  switch (p.role) {
+    case Role::kLastLayer:
+      return "softmax";
+    case Role::kHead:
+      return "head";
+    case Role::kEmbedding:
+      return "embedding";
+    case Role::kHidden:
+      return "hidden";
+    case Role::kNorm:
+      return p.place.block ? "add_norm" : "final_norm";
+    default:  // of a branch
+      return p.place.layer == "feed_forward" ? "ffn"
+             : p.place.layer == "cross"      ? "cross_mha"
+                                             : "mha";
+  }
+}
+
+Filed place_of(const Workload& w, const Parameter& p) {
+  if (p.place.part == "head") return {{}, layer_of(p)};
+  return {stack_names(w, p.place.part == "decoder"), layer_of(p)};
 }
 
 }  // namespace
@@ -38,7 +45,7 @@ ParameterCounts count_parameters(const Workload& w, const Model& model) {
       out.drawn += size;
       continue;
     }
-    const Filed place = place_of(w, p.name);
+    const Filed place = place_of(w, p);
     if (place.layer == "softmax" && !w.output_layer) continue;
     out.total += size;
     if (!p.constant) {

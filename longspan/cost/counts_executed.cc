@@ -3,7 +3,7 @@
 #include "longspan/base/meter.h"
 #include "longspan/cost/counts.h"
 #include "longspan/cost/layer_names.h"
-#include "longspan/models/forward_learning.h"
+#include "longspan/learning/forward_learning.h"
 
 namespace longspan {
 namespace {
@@ -44,7 +44,7 @@ ViewCounts executed_counts(const Workload& workload, const Model& model, const R
   add_part(cost.decoder, decoder_names(workload), out);
   add_part(cost.head, {}, out);
   Meter meter;
-  {
+  if (workload.comparable()) {
     const Meter::Use use(meter);
     ForwardLearning(model, Recall::kKeep, feedback_of(terms), 1).walk(workload.shape());
   }

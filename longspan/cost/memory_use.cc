@@ -1,7 +1,7 @@
 #include "longspan/cost/memory_use.h"
 
 #include "longspan/base/config.h"
-#include "longspan/models/forward_learning.h"
+#include "longspan/learning/forward_learning.h"
 
 namespace longspan {
 namespace {

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "longspan/cost/formula.h"
-#include "longspan/models/feedback.h"
+#include "longspan/learning/feedback.h"
 
 namespace longspan {
 

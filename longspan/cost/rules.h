@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "longspan/cost/model_formula.h"
-#include "longspan/models/feedback.h"
+#include "longspan/learning/feedback.h"
 
 namespace longspan {
 

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "longspan/attention/registry.h"
+#include "longspan/base/config.h"
 #include "longspan/cost/rules.h"
 #include "longspan/layers/branches.h"
 
@@ -192,6 +193,18 @@ std::vector<std::string> beyond_the_paper(const Workload& w) {
   add(m.lora_rank > 0, "adapters of low rank");
   add(!w.lengths.empty(), "padding that is skipped");
   return list;
+}
+
+bool Workload::in_paper() const {
+  const auto mixes = [](const std::string& specification) {
+    return find_branch(specification) != nullptr;
+  };
+  return std::ranges::none_of(split_list(model.attention, '|'), mixes) &&
+         model.feed_forward == "dense" && !model.embedding_projection;
+}
+
+bool Workload::comparable() const {
+  return model.feed_forward == "dense" && !model.embedding_projection;
 }
 
 }  // namespace longspan

@@ -21,6 +21,9 @@ struct Workload {
   std::string note;                   // what of somebody else's config is not counted
 
   bool has_both() const { return model.family == "encoder-decoder"; }
+  // Whether the paper has all kinds of its layers; whether two passes of it can be compared.
+  bool in_paper() const;
+  bool comparable() const;
   // Rows of the encoder or only stack, of the decoder of both, and of the output layer.
   std::size_t rows() const { return batch * length; }
   std::size_t decoder_rows() const { return batch * target_length; }

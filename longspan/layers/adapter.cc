@@ -7,10 +7,10 @@
 namespace longspan {
 
 Adapter::Adapter(Parameters& parameters, const std::string& name, std::size_t in, std::size_t out,
-                 std::size_t rank, float alpha)
+                 std::size_t rank, float alpha, Role role)
     : a_(&parameters.declare(name + ".lora_a", rank, in,
-                             Initializer::normal(1.0F / std::sqrt(static_cast<float>(in))))),
-      b_(&parameters.declare(name + ".lora_b", out, rank, Initializer::zeros())),
+                             Initializer::normal(1.0F / std::sqrt(static_cast<float>(in))), role)),
+      b_(&parameters.declare(name + ".lora_b", out, rank, Initializer::zeros(), role)),
       scale_(alpha / static_cast<float>(rank)) {}
 
 void Adapter::forward(ConstMatrix x, Matrix t, Matrix y) const {
@@ -19,8 +19,8 @@ void Adapter::forward(ConstMatrix x, Matrix t, Matrix y) const {
 }
 
 void Adapter::backward(ConstMatrix dy, Matrix u, Matrix dx) const {
-  gemm(dy, b_->matrix(), u);
-  gemm(u, a_->matrix(), dx, {.accumulate = true, .alpha = scale_});
+  gemm(dy, b_->backward_matrix(), u);
+  gemm(u, a_->backward_matrix(), dx, {.accumulate = true, .alpha = scale_});
 }
 
 void Adapter::accumulate(ConstMatrix x, ConstMatrix t, ConstMatrix dy, ConstMatrix u) const {

@@ -21,7 +21,7 @@ namespace longspan {
 class Adapter {
  public:
   Adapter(Parameters& parameters, const std::string& name, std::size_t in, std::size_t out,
-          std::size_t rank, float alpha);
+          std::size_t rank, float alpha, Role role = Role::kAdapter);
 
   // t and u are [rows, rank].
   void forward(ConstMatrix x, Matrix t, Matrix y) const;

@@ -15,32 +15,33 @@ constexpr std::string_view kMeter = "embedding";
 Embedding::Embedding(Parameters& parameters, const std::string& name, const EmbeddingConfig& config)
     : Embedding(parameters, name, config,
                 parameters.declare(name + ".tokens", config.vocab, config.d_model,
-                                   Initializer::normal(config.deviation))) {}
+                                   Initializer::normal(config.deviation), Role::kEmbedding)) {}
 
 Embedding::Embedding(Parameters& parameters, const std::string& name, const EmbeddingConfig& config,
                      Parameter& table)
     : config_(config), table_(&table) {
-  const auto normal = Initializer::normal(config.deviation);
+  const auto declare = [&](const char* own, std::size_t rows, std::size_t cols) {
+    return &parameters.declare(name + own, rows, cols, Initializer::normal(config.deviation),
+                               Role::kEmbedding);
+  };
   if (config.positions == PositionKind::kLearned) {
-    positions_ = &parameters.declare(
-        name + ".positions", config.max_length + config.position_offset, config.d_model, normal);
+    positions_ = declare(".positions", config.max_length + config.position_offset, config.d_model);
   }
   if (config.positions == PositionKind::kAxial) {
     require(config.axial_rows > 0 && config.axial_width > 0 && config.axial_width < config.d_model,
             "[embedding] axial positions of {} rows of width {}; need at least one row and a width "
             "below {}",
             config.axial_rows, config.axial_width, config.d_model);
-    positions_ =
-        &parameters.declare(name + ".axial_rows", config.axial_rows, config.axial_width, normal);
-    axial_columns_ = &parameters.declare(name + ".axial_columns", axial_columns(),
-                                         config.d_model - config.axial_width, normal);
+    positions_ = declare(".axial_rows", config.axial_rows, config.axial_width);
+    axial_columns_ =
+        declare(".axial_columns", axial_columns(), config.d_model - config.axial_width);
   }
   if (config.token_types > 0) {
-    types_ = &parameters.declare(name + ".types", config.token_types, config.d_model, normal);
+    types_ = declare(".types", config.token_types, config.d_model);
   }
   if (config.norm) {
     norm_ = std::make_unique<Norm>(parameters, name + ".norm", config.norm_kind, config.d_model,
-                                   config.epsilon);
+                                   config.epsilon, Role::kEmbedding);
   }
   if (config.projection) {
     projection_.emplace(parameters, name + ".projection", config.d_model, config.d_model,

@@ -31,8 +31,8 @@ Experts::Experts(Parameters& parameters, const std::string& name, const ExpertsC
     const std::string own = name + ".expert." + std::to_string(e);
     experts_.push_back(
         {Linear(parameters, own + ".in", each.d_model, hidden(), each.bias, each.deviation),
-         Linear(parameters, own + ".out", each.d_ff, each.d_model, each.bias,
-                each.output_deviation)});
+         Linear(parameters, own + ".out", each.d_ff, each.d_model, each.bias, each.output_deviation,
+                Role::kBranchOutput)});
   }
 }
 

@@ -9,7 +9,7 @@ FeedForward::FeedForward(Parameters& parameters, const std::string& name,
     : config_(config),
       in_(parameters, name + ".in", config.d_model, hidden(), config.bias, config.deviation),
       out_(parameters, name + ".out", config.d_ff, config.d_model, config.bias,
-           config.output_deviation) {}
+           config.output_deviation, Role::kBranchOutput) {}
 
 Kept FeedForward::save(const Pass& pass, Arena& arena) const {
   Kept saved;

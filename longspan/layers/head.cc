@@ -16,8 +16,9 @@ constexpr std::string_view kTransformMeter = "head";
 
 Linear make_output(Parameters& parameters, const std::string& name, const HeadConfig& config,
                    Parameter* tied) {
-  if (tied != nullptr) return {parameters, name, *tied, config.bias};
-  return {parameters, name, config.d_model, config.outputs, config.bias, config.deviation};
+  if (tied != nullptr) return {parameters, name, *tied, config.bias, Role::kLastLayer};
+  return {parameters,      name, config.d_model, config.outputs, config.bias, config.deviation,
+          Role::kLastLayer};
 }
 
 // The first row of every sequence.
@@ -41,10 +42,10 @@ Head::Head(Parameters& parameters, const std::string& name, const HeadConfig& co
     : config_(config), output_(make_output(parameters, name + ".output", config, tied)) {
   if (config.transform) {
     transform_.emplace(parameters, name + ".transform", config.d_model, config.d_model, true,
-                       config.deviation);
+                       config.deviation, Role::kHead);
     if (config.transform_norm) {
       norm_ = std::make_unique<Norm>(parameters, name + ".norm", config.norm_kind, config.d_model,
-                                     config.epsilon);
+                                     config.epsilon, Role::kHead);
     }
   }
 }

@@ -69,6 +69,7 @@ class Head {
   // dx from saved.logits, which holds ∂L/∂logits. Adds to the gradients of the parameters.
   void backward(const Pass& pass, const Saved& saved, Matrix dx, Arena& arena) const;
 
+  const Linear& output() const { return output_; }
   bool transforms() const { return config_.transform || config_.pool != Pool::kNone; }
 
  private:

@@ -6,13 +6,15 @@
 namespace longspan {
 
 Linear::Linear(Parameters& parameters, const std::string& name, std::size_t in, std::size_t out,
-               bool bias, float deviation)
+               bool bias, float deviation, Role role)
     : Linear(parameters, name,
-             parameters.declare(name + ".weight", out, in, Initializer::normal(deviation)), bias) {}
+             parameters.declare(name + ".weight", out, in, Initializer::normal(deviation), role),
+             bias, role) {}
 
-Linear::Linear(Parameters& parameters, const std::string& name, Parameter& weight, bool bias)
+Linear::Linear(Parameters& parameters, const std::string& name, Parameter& weight, bool bias,
+               Role role)
     : weight_(&weight) {
-  if (bias) bias_ = &parameters.declare(name + ".bias", weight.rows, Initializer::zeros());
+  if (bias) bias_ = &parameters.declare(name + ".bias", weight.rows, Initializer::zeros(), role);
 }
 
 void Linear::forward(ConstMatrix x, Matrix y) const {
@@ -25,7 +27,7 @@ void Linear::forward(ConstMatrix x, Activation f, Matrix z, Matrix h) const {
 }
 
 void Linear::backward(ConstMatrix dy, Matrix dx, bool add) const {
-  gemm(dy, weight_->matrix(), dx, {.accumulate = add});
+  gemm(dy, weight_->backward_matrix(), dx, {.accumulate = add});
 }
 
 void Linear::accumulate(ConstMatrix x, ConstMatrix dy) const {

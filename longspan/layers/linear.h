@@ -19,9 +19,10 @@ namespace longspan {
 class Linear {
  public:
   Linear(Parameters& parameters, const std::string& name, std::size_t in, std::size_t out,
-         bool bias, float deviation);
+         bool bias, float deviation, Role role = Role::kProjection);
   // Shares its weight with somebody else (a tied embedding); owns only the bias.
-  Linear(Parameters& parameters, const std::string& name, Parameter& weight, bool bias);
+  Linear(Parameters& parameters, const std::string& name, Parameter& weight, bool bias,
+         Role role = Role::kProjection);
 
   void forward(ConstMatrix x, Matrix y) const;
   // z = x·Wᵀ + b, h = f(z); z may be empty.

@@ -46,7 +46,7 @@ MultiHeadAttention::MultiHeadAttention(Parameters& parameters, const std::string
   projections_ = std::make_unique<Projections>(streams_, layout, config.bias);
   projections_->declare_given(parameters, Source::kInput);
   out_.emplace(parameters, name + ".out", streams_.outputs(), config.d_model, config.bias,
-               config.output_deviation);
+               config.output_deviation, Role::kBranchOutput);
   projections_->declare_given(parameters, Source::kMemory);
   if (config.lora_rank > 0) add_adapters(parameters, name);
   mechanism_ = make_attention(config.attention, {layout, parameters, *projections_});
@@ -65,7 +65,7 @@ void MultiHeadAttention::add_adapters(Parameters& parameters, const std::string&
     ranks[source] += config_.lora_rank;
   }
   out_adapter_.emplace(parameters, name + ".out", streams_.outputs(), config_.d_model,
-                       config_.lora_rank, config_.lora_alpha);
+                       config_.lora_rank, config_.lora_alpha, Role::kOutputAdapter);
 }
 
 std::size_t MultiHeadAttention::adapted_columns(Source source) const {

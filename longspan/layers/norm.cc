@@ -3,12 +3,12 @@
 namespace longspan {
 
 Norm::Norm(Parameters& parameters, const std::string& name, NormKind kind, std::size_t d,
-           float epsilon)
+           float epsilon, Role role)
     : kind_(kind),
       epsilon_(epsilon),
-      gamma_(&parameters.declare(name + ".weight", d, Initializer::ones())) {
+      gamma_(&parameters.declare(name + ".weight", d, Initializer::ones(), role)) {
   if (kind == NormKind::kLayer) {
-    beta_ = &parameters.declare(name + ".bias", d, Initializer::zeros());
+    beta_ = &parameters.declare(name + ".bias", d, Initializer::zeros(), role);
   }
 }
 

@@ -19,8 +19,8 @@ class Norm {
     std::span<float> inverse;  // 1/σ [rows]
   };
 
-  Norm(Parameters& parameters, const std::string& name, NormKind kind, std::size_t d,
-       float epsilon);
+  Norm(Parameters& parameters, const std::string& name, NormKind kind, std::size_t d, float epsilon,
+       Role role = Role::kNorm);
 
   Saved save(std::size_t rows, Arena& arena) const;
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "longspan/models/feedback.h"
+#include "longspan/learning/feedback.h"
 
 namespace longspan {
 

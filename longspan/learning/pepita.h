@@ -1,9 +1,9 @@
 // PEPITA and MEMPEPITA: learning from a standard pass and one whose input carries the output error.
-// The passes and their equations are in models/forward_learning.h.
+// The passes and their equations are in forward_learning.h.
 #pragma once
 
+#include "longspan/learning/forward_learning.h"
 #include "longspan/learning/rule.h"
-#include "longspan/models/forward_learning.h"
 
 namespace longspan {
 

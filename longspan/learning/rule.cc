@@ -6,6 +6,8 @@
 #include "longspan/base/config.h"
 #include "longspan/base/meter.h"
 #include "longspan/learning/backprop.h"
+#include "longspan/learning/direct_feedback.h"
+#include "longspan/learning/feedback_alignment.h"
 #include "longspan/learning/pepita.h"
 
 namespace longspan {
@@ -15,6 +17,12 @@ namespace {
 std::unique_ptr<Rule> make_backprop(Model& model, const FeedbackConfig& /*feedback*/,
                                     RandomKey /*seed*/) {
   return std::make_unique<Backprop>(model);
+}
+
+// Its feedback has no choices.
+template <class R>
+std::unique_ptr<Rule> make_drawn(Model& model, const FeedbackConfig& /*feedback*/, RandomKey seed) {
+  return std::make_unique<R>(model, seed);
 }
 
 template <class R>
@@ -28,6 +36,10 @@ constexpr std::array kRules = {
               &make<Pepita>},
     RuleEntry{"mempepita", "pepita that keeps no activations: a third pass beside the second",
               &make<Mempepita>},
+    RuleEntry{"fa", "feedback alignment: backpropagation through fixed random matrices",
+              &make_drawn<FeedbackAlignment>},
+    RuleEntry{"dfa", "direct feedback alignment: the output error straight to every block",
+              &make_drawn<DirectFeedback>},
 };
 
 }  // namespace

@@ -10,10 +10,11 @@ namespace longspan {
 Mlp::Mlp(Parameters& parameters, const std::string& name, const MlpConfig& config)
     : config_(config) {
   for (std::size_t i = 0; i < config.layers; ++i) {
+    const Place::Block block(i);
     const std::size_t in = i == 0 ? config.inputs : config.hidden;
     // He et al. (2015): the variance of ReLU layers stays what it is.
     layers_.emplace_back(parameters, name + "." + std::to_string(i), in, config.hidden, config.bias,
-                         std::sqrt(2.0F / static_cast<float>(in)));
+                         std::sqrt(2.0F / static_cast<float>(in)), Role::kHidden);
   }
 }
 
@@ -41,8 +42,10 @@ Matrix Mlp::forward(const Pass& pass, ConstMatrix x, Tape& tape, Arena& arena) c
   return tape.h.back();
 }
 
-void Mlp::backward(const Pass& pass, const Tape& tape, Matrix g) const {
+void Mlp::backward(const Pass& pass, const Tape& tape, Matrix g,
+                   const BlockSignals* signals) const {
   for (std::size_t i = layers_.size(); i-- > 0;) {
+    if (signals != nullptr) signals->send(i, g);
     {
       const Place::Scope scope(kMeter, Phase::kBackward);
       drop(pass, i, g);
@@ -55,7 +58,7 @@ void Mlp::backward(const Pass& pass, const Tape& tape, Matrix g) const {
     if (i == 0) return;
     const Place::Scope scope(kMeter, Phase::kBackward);
     // The layer's own activations are used up: their memory takes the signal to its input.
-    layers_[i].backward(g, tape.z[i]);
+    if (signals == nullptr) layers_[i].backward(g, tape.z[i]);
     g = tape.z[i];
   }
 }

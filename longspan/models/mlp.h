@@ -10,6 +10,7 @@
 
 #include "longspan/layers/branch.h"
 #include "longspan/layers/linear.h"
+#include "longspan/models/block_signals.h"
 
 namespace longspan {
 
@@ -38,8 +39,9 @@ class Mlp {
 
   // Of the last layer, [rows, hidden].
   Matrix forward(const Pass& pass, ConstMatrix x, Tape& tape, Arena& arena) const;
-  // Spoils g = ∂L/∂h of the last layer. Adds to the gradients.
-  void backward(const Pass& pass, const Tape& tape, Matrix g) const;
+  // Spoils g = ∂L/∂h of the last layer. Adds to the gradients. With `signals` no layer sends any.
+  void backward(const Pass& pass, const Tape& tape, Matrix g,
+                const BlockSignals* signals = nullptr) const;
   // Nothing kept but the last layer's output.
   Matrix infer(const Pass& pass, ConstMatrix x, Arena& arena) const;
 

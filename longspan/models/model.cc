@@ -118,8 +118,9 @@ Model::Model(const ModelConfig& config)
     : config_(config), parameters_(std::make_unique<Parameters>()), loss_(make_loss(config.loss)) {
   check(config);
   if (config.family == "mlp") {
+    const Place::Part part("encoder");
     mlp_.emplace(*parameters_, "mlp", mlp_config(config));
-    head_.emplace(*parameters_, "head", head_config(config), nullptr);
+    make_head(nullptr);
     return;
   }
   if (config.positions == "rotary") {
@@ -129,6 +130,7 @@ Model::Model(const ModelConfig& config)
   const EmbeddingConfig embedding = embedding_config(config);
   const bool both = has_encoder() && has_decoder();
   if (has_encoder()) {
+    const Place::Part part("encoder");
     encoder_embedding_.emplace(*parameters_, "embedding", embedding);
     StackConfig stack =
         stack_config(config, {.layers = config.layers, .attention = config.attention}, rotary_);
@@ -136,6 +138,7 @@ Model::Model(const ModelConfig& config)
     encoder_.emplace(*parameters_, "encoder", stack);
   }
   if (has_decoder()) {
+    const Place::Part part("decoder");
     if (both && config.shared_table) {
       decoder_embedding_.emplace(*parameters_, "decoder_embedding", embedding,
                                  encoder_embedding_->table());
@@ -154,25 +157,27 @@ Model::Model(const ModelConfig& config)
     decoder_.emplace(*parameters_, "decoder", stack);
   }
   Parameter& table = has_decoder() ? decoder_embedding_->table() : encoder_embedding_->table();
-  head_.emplace(*parameters_, "head", head_config(config),
-                config.head == "lm" && config.tied ? &table : nullptr);
+  make_head(config.head == "lm" && config.tied ? &table : nullptr);
   freeze();
+}
+
+void Model::make_head(Parameter* tied) {
+  const Place::Part part("head");
+  head_.emplace(*parameters_, "head", head_config(config_), tied);
 }
 
 void Model::freeze() {
   if (config_.lora_rank > 0) {
-    parameters_->freeze([](const std::string& name) {
-      return !name.ends_with(".lora_a") && !name.ends_with(".lora_b");
+    parameters_->freeze([](const Parameter& p) {
+      return p.role != Role::kAdapter && p.role != Role::kOutputAdapter;
     });
   }
   if (config_.frozen_layers == 0) return;
-  const std::string stack = has_encoder() ? "encoder." : "decoder.";
-  parameters_->freeze([&](const std::string& name) {
-    if (name.starts_with("embedding.")) return true;
-    for (std::size_t layer = 0; layer < config_.frozen_layers; ++layer) {
-      if (name.starts_with(stack + std::to_string(layer) + ".")) return true;
-    }
-    return false;
+  // Of the first stack.
+  const std::string_view part = has_encoder() ? "encoder" : "decoder";
+  parameters_->freeze([&](const Parameter& p) {
+    return p.place.part == part && (p.role == Role::kEmbedding ||
+                                    (p.place.block && *p.place.block < config_.frozen_layers));
   });
 }
 

@@ -145,8 +145,49 @@ class Model {
   // The arena of the last step.
   const Arena& arena() const { return step_.arena; }
 
+  // What rules of learning run that have steps of their own: the parts, and what each is given of a
+  // batch in training.
+  bool has_encoder() const { return config_.family.starts_with("encoder"); }
+  bool has_decoder() const { return config_.family.ends_with("decoder"); }
+  // A stack and its embedding. Experts have no routing here.
+  struct Side {
+    const Embedding& embedding;
+    const Stack& stack;
+    TokenInput tokens;
+    Pass pass;
+    StackBeside beside;
+  };
+  Side encoder_side(const Batch& batch, RandomKey key, std::span<History> histories) const;
+  Side decoder_side(const Batch& batch, RandomKey key, std::span<History> histories) const;
+  const Mlp* perceptron() const { return mlp_ ? &*mlp_ : nullptr; }
+  Pass perceptron_pass(const Batch& batch, RandomKey key) const {
+    return decoder_pass(batch, key, /*training=*/true);
+  }
+  ConstMatrix features(const Batch& batch) const {
+    return {batch.features.data(), batch.batch, config_.inputs};
+  }
+  const Head& head() const { return *head_; }
+  Pass output_pass(const Batch& batch) const;
+  std::size_t output_rows(const Batch& batch) const { return head_->rows(output_pass(batch)); }
+  Goal goal(const Batch& batch) const {
+    return loss_->goal(batch, output_rows(batch), config_.outputs());
+  }
+
+  // Such a step is checked, given its memory, and run in the arena; or dry in another one, on a
+  // batch with addresses for what it lacks.
+  void check_shape(const Batch& batch, std::span<History> histories) const;
+  void check_batch(const Batch& batch, std::span<History> histories, bool needs_targets,
+                   bool reads_source = true) const;
+  Batch without_data(const Batch& shape) const;
+  // `walk` runs the step dry and says how many bytes it takes, unless the last step was of the same
+  // kind and shape. The arena is empty then, and what an earlier step left in it is lost.
+  template <class Walk>
+  Arena& book(std::string_view kind, const Batch& batch, std::span<History> histories,
+              const Walk& walk) {
+    return book(kind, batch, past(histories), walk);
+  }
+
  private:
-  friend class ForwardLearning;
   // What forward leaves for backward.
   struct Tape {
     EmbeddingSaved encoder_embedding;
@@ -172,23 +213,15 @@ class Model {
     std::vector<Routing> decoder_routings;
   };
 
+  void make_head(Parameter* tied);
   void freeze();
-  void check_shape(const Batch& batch, std::span<History> histories) const;
-  void check_batch(const Batch& batch, std::span<History> histories, bool needs_targets,
-                   bool reads_source = true) const;
-  bool has_encoder() const { return config_.family.starts_with("encoder"); }
-  bool has_decoder() const { return config_.family.ends_with("decoder"); }
   std::size_t output_width() const {
     return mlp_ ? config_.d_model : (has_decoder() ? *decoder_ : *encoder_).output_width();
-  }
-  ConstMatrix features(const Batch& batch) const {
-    return {batch.features.data(), batch.batch, config_.inputs};
   }
   Pass encoder_pass(const Batch& batch, RandomKey key, bool training,
                     std::span<History> histories = {}) const;
   Pass decoder_pass(const Batch& batch, RandomKey key, bool training,
                     std::span<History> histories = {}) const;
-  Pass output_pass(const Batch& batch) const;
   static void remember(std::span<History> histories, Pass& pass);
   static std::size_t past(std::span<History> histories) {
     return histories.empty() ? 0 : histories.front().length();
@@ -201,12 +234,6 @@ class Model {
   static double auxiliary_loss(const Step& step);
   TokenInput encoder_tokens(const Batch& batch) const;
   TokenInput decoder_tokens(const Batch& batch) const;
-  std::size_t output_rows(const Batch& batch) const { return head_->rows(output_pass(batch)); }
-  Goal goal(const Batch& batch) const {
-    return loss_->goal(batch, output_rows(batch), config_.outputs());
-  }
-  // The batch with addresses for what it lacks.
-  Batch without_data(const Batch& shape) const;
 
   // The tape says what is beside the batch.
   LossSum run_forward(const Batch& batch, RandomKey key, float scale, Step& step) const;
@@ -223,10 +250,8 @@ class Model {
   std::size_t walk_decode(const Batch& shape, std::size_t used, std::size_t capacity,
                           Step& step) const;
 
-  // Makes sure that a step has its memory: `walk` runs it dry and says how much, unless the last
-  // step needed the same.
   template <class Walk>
-  void book(std::string_view kind, const Batch& batch, std::size_t past, const Walk& walk) {
+  Arena& book(std::string_view kind, const Batch& batch, std::size_t past, const Walk& walk) {
     if (!booking_.holds(kind, batch, past)) {
       booking_.forget();
       take_memory(batch, kind != "inference" && kind != "decode", unheard(walk));
@@ -235,6 +260,7 @@ class Model {
     step_.arena.clear();
     step_.arena.reset_peak();
     step_.tape.ready = false;
+    return step_.arena;
   }
   // Nobody hears of the walk that books.
   template <class Walk>

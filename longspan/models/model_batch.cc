@@ -99,6 +99,18 @@ Pass Model::decoder_pass(const Batch& batch, RandomKey key, bool training,
   return pass;
 }
 
+Model::Side Model::encoder_side(const Batch& batch, RandomKey key,
+                                std::span<History> histories) const {
+  return {*encoder_embedding_, *encoder_, encoder_tokens(batch),
+          encoder_pass(batch, key, /*training=*/true, histories), encoder_beside(histories)};
+}
+
+Model::Side Model::decoder_side(const Batch& batch, RandomKey key,
+                                std::span<History> histories) const {
+  return {*decoder_embedding_, *decoder_, decoder_tokens(batch),
+          decoder_pass(batch, key, /*training=*/true, histories), decoder_beside(histories)};
+}
+
 Pass Model::output_pass(const Batch& batch) const {
   return has_encoder() && !has_decoder() ? encoder_pass(batch, 0, false)
                                          : decoder_pass(batch, 0, false);

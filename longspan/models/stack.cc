@@ -17,9 +17,12 @@ Stack::Stack(Parameters& parameters, const std::string& name, const StackConfig&
   for (std::size_t layer = 0; layer < layers(); ++layer) {
     first_.push_back(residuals_.size());
     const std::string block = name + "." + std::to_string(layer);
+    const Place::Block here(layer);
     for (const std::string& specification : config.layers[layer]) {
       const BranchKind* kind = find_branch(specification);
-      const std::string place = block + "." + std::string(kind == nullptr ? "" : kind->place);
+      const std::string_view branch_name = kind == nullptr ? "" : kind->place;
+      const Place::Scope of_branch(branch_name, Phase::kForward);
+      const std::string place = block + "." + std::string(branch_name);
       auto branch = make_branch(specification, {parameters, config_.block, place, name, layer});
       residuals_.emplace_back(
           std::move(branch),
@@ -176,8 +179,7 @@ Matrix Stack::backward(const Pass& pass, Tape& tape, Matrix g, const StackBeside
       const Place::Scope scope(kFinalMeter, Phase::kUpdate);
       final_norm_->accumulate(tape.final_norm, g);
     }
-    const Place::Scope scope(kFinalMeter, Phase::kBackward);
-    final_norm_->backward(tape.final_norm, g, g, /*add=*/false);
+    if (beside.signals == nullptr) backward_final_norm(tape, g);
   }
   if (reversible()) return backward_streams(pass, tape, g, beside, arena);
   if (config_.checkpointing) {
@@ -186,9 +188,22 @@ Matrix Stack::backward(const Pass& pass, Tape& tape, Matrix g, const StackBeside
   }
   for (std::size_t i = residuals_.size(); i-- > frozen_sublayers();) {
     const Place::Block block(layer_[i]);
+    if (ends_block(i)) receive(tape, layer_[i], g, beside);
     residuals_[i].backward(pass_of(pass, i), tape.residuals[i], g, beside_of(beside, i), arena);
   }
   return g;
+}
+
+void Stack::backward_final_norm(const Tape& tape, Matrix g) const {
+  const Place::Scope scope(kFinalMeter, Phase::kBackward);
+  final_norm_->backward(tape.final_norm, g, g, /*add=*/false);
+}
+
+void Stack::receive(const Tape& tape, std::size_t block, Matrix g,
+                    const StackBeside& beside) const {
+  if (beside.signals == nullptr) return;
+  beside.signals->send(block, g);
+  if (final_norm_ != nullptr) backward_final_norm(tape, g);
 }
 
 void Stack::backward_layers(const Pass& pass, Tape& tape, Matrix g, const StackBeside& beside,
@@ -204,6 +219,7 @@ void Stack::backward_layers(const Pass& pass, Tape& tape, Matrix g, const StackB
       const Place::Again again;
       run_layer(pass, layer, tape.inputs[layer], y, tape.residuals.data(), beside, arena);
     }
+    receive(tape, layer, g, beside);
     for (std::size_t i = first_[layer + 1]; i-- > first;) {
       residuals_[i].backward(pass_of(pass, i), tape.residuals[i - first], g, beside_of(beside, i),
                              arena);

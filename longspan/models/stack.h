@@ -22,6 +22,7 @@
 #include "longspan/layers/branches.h"
 #include "longspan/layers/residual.h"
 #include "longspan/layers/routing.h"
+#include "longspan/models/block_signals.h"
 
 namespace longspan {
 
@@ -46,6 +47,7 @@ struct StackBeside {
   std::span<DecodeCache> caches = {};  // one for each branch
   std::span<Routing> routings = {};    // likewise
   Matrix memory_gradient = {};
+  const BlockSignals* signals = nullptr;  // instead of those of the blocks behind; not reversible
 };
 
 class Stack {
@@ -138,6 +140,11 @@ class Stack {
                        Arena& arena) const;
   void backward_layers(const Pass& pass, Tape& tape, Matrix g, const StackBeside& beside,
                        Arena& arena) const;
+  void backward_final_norm(const Tape& tape, Matrix g) const;
+  // The signal of a block's output, where it does not come from the block behind.
+  void receive(const Tape& tape, std::size_t block, Matrix g, const StackBeside& beside) const;
+  // Whether a residual is the last of its block.
+  bool ends_block(std::size_t i) const { return i + 1 == first_[layer_[i] + 1]; }
   Matrix backward_streams(const Pass& pass, Tape& tape, Matrix g, const StackBeside& beside,
                           Arena& arena) const;
   void join_streams(ConstMatrix a, ConstMatrix b, Matrix y) const;

@@ -89,6 +89,7 @@ LinformerAttention::LinformerAttention(const LinformerConfig& config, const Atte
   e_ = stack ? site.parameters.find(name + ".e") : nullptr;
   if (e_ == nullptr) e_ = &site.parameters.declare(name + ".e", rows, cols, draw);
   const bool one = stack || config_.sharing == "key-value";
+  if (stack) e_->place.block.reset();
   f_ = one ? e_ : &site.parameters.declare(name + ".f", rows, cols, draw);
 }
 

@@ -18,11 +18,14 @@ namespace {
 
 constexpr float kLog2E = 1.44269504F;
 
+// Of the whole stack.
 Parameter& shared(Parameters& parameters, const std::string& name, std::size_t rows,
                   std::size_t cols, Initializer initializer) {
   if (Parameter* known = parameters.find(name)) return *known;
-  return rows == 1 ? parameters.declare(name, cols, initializer)
-                   : parameters.declare(name, rows, cols, initializer);
+  Parameter& p = rows == 1 ? parameters.declare(name, cols, initializer)
+                           : parameters.declare(name, rows, cols, initializer);
+  p.place.block.reset();
+  return p;
 }
 
 }  // namespace

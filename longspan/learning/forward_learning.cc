@@ -1,4 +1,4 @@
-#include "longspan/models/forward_learning.h"
+#include "longspan/learning/forward_learning.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,8 +10,18 @@
 
 namespace longspan {
 
+namespace {
+
+// Whether the error arrives there as it was sent (Learners::kStream); the last layers too.
+bool writes_stream(Role role) {
+  return role != Role::kProjection && role != Role::kNorm && role != Role::kAdapter &&
+         role != Role::kMechanism;
+}
+
+}  // namespace
+
 bool ForwardLearning::through_matrix() const {
-  return model_.config_.head != "lm" || feedback_.injection == ErrorInjection::kAfterEmbedding;
+  return model_.config().head != "lm" || feedback_.injection == ErrorInjection::kAfterEmbedding;
 }
 
 bool ForwardLearning::in_model_space() const {
@@ -28,8 +38,9 @@ ForwardLearning::ForwardLearning(const Model& model, Recall recall, const Feedba
   require(std::isfinite(feedback.scale), "[pepita] the feedback's scale is {}; need a number",
           feedback.scale);
   if (!through_matrix()) return;
-  const std::size_t outputs = model.config_.outputs();
-  const std::size_t inputs = model.mlp_ ? model.config_.inputs : model.config_.d_model;
+  const std::size_t outputs = model.config().outputs();
+  const std::size_t inputs =
+      model.perceptron() != nullptr ? model.config().inputs : model.config().d_model;
   projection_ = {Dry::memory<float>(outputs * inputs).data(), outputs, inputs};
   if (model.parameters().allocated()) draw_projection(seed);
 }
@@ -45,19 +56,6 @@ void ForwardLearning::draw_projection(RandomKey seed) {
   }
 }
 
-ForwardLearning::Views ForwardLearning::views(const Batch& batch, RandomKey key, bool encoder,
-                                              Step& step) const {
-  const Model& m = model_;
-  if (encoder) {
-    return {&*m.encoder_embedding_,           &*m.encoder_,
-            m.encoder_tokens(batch),          m.encoder_pass(batch, key, true, step.histories),
-            m.encoder_beside(step.histories), &step.encoder};
-  }
-  return {&*m.decoder_embedding_,           &*m.decoder_,
-          m.decoder_tokens(batch),          m.decoder_pass(batch, key, true, step.histories),
-          m.decoder_beside(step.histories), &step.decoder};
-}
-
 StepMemory ForwardLearning::walk(const Batch& shape, Step& step) const {
   const Dry dry;
   Arena arena = Arena::dry();
@@ -71,20 +69,19 @@ StepMemory ForwardLearning::walk(const Batch& shape) const {
   return walk(shape, step);
 }
 
-void ForwardLearning::prepare(Model& model, const Batch& shape, std::span<History> histories) {
+Arena& ForwardLearning::book(Model& model, const Batch& shape, std::span<History> histories) {
   model.check_shape(shape, histories);
   dry_step_.histories = histories;
-  model.book(keeps() ? "pepita" : "mempepita", shape, Model::past(histories),
-             [&] { return walk(shape, dry_step_).peak; });
+  return model.book(keeps() ? "pepita" : "mempepita", shape, histories,
+                    [&] { return walk(shape, dry_step_).peak; });
 }
 
 LossSum ForwardLearning::accumulate(Model& model, const Batch& batch, RandomKey key, float scale,
                                     std::span<History> histories) {
   model_.check_batch(batch, histories, /*needs_targets=*/true);
   require(scale > 0.0F, "[pepita] the loss is weighed by {}; need more than 0", scale);
-  prepare(model, batch, histories);
+  step_.arena = &book(model, batch, histories);
   step_.histories = histories;
-  step_.arena = &model.step_.arena;
   return run(batch, key, scale, step_);
 }
 
@@ -96,25 +93,26 @@ void ForwardLearning::standard_pass(const Batch& batch, RandomKey key, Matrix sc
     if (!(encoder ? model_.has_encoder() : model_.has_decoder())) continue;
     const Place::Part part(encoder ? "encoder" : "decoder");
     const Place::Scope place("embedding", Phase::kForward);
-    Views v = views(batch, key, encoder, step);
+    Model::Side v = side(batch, key, encoder, step);
     v.pass.memory = y;
-    EmbeddingOutputs& to = v.kept->embedding;
-    to.x = arena.matrix(v.pass.rows(), model_.config_.d_model);
+    Outputs& kept = outputs(encoder, step);
+    EmbeddingOutputs& to = kept.embedding;
+    to.x = arena.matrix(v.pass.rows(), model_.config().d_model);
     to.before_norm = {};
-    if (v.embedding->has_norm()) {
-      to.before_norm = arena.matrix(v.pass.rows(), model_.config_.d_model);
+    if (v.embedding.has_norm()) {
+      to.before_norm = arena.matrix(v.pass.rows(), model_.config().d_model);
     }
-    v.embedding->observe(v.pass, v.tokens, to, nullptr, nullptr, arena);
-    y = v.stack->observe({v.pass, v.beside, to.x}, contrast(1.0F), v.kept->stack, arena);
+    v.embedding.observe(v.pass, v.tokens, to, nullptr, nullptr, arena);
+    y = v.stack.observe({v.pass, v.beside, to.x}, contrast(1.0F), kept.stack, arena);
   }
-  if (model_.mlp_) {
+  if (model_.perceptron() != nullptr) {
     const Place::Part part("encoder");
-    y = model_.mlp_->observe(model_.decoder_pass(batch, key, true), model_.features(batch),
-                             step.mlp, arena);
+    y = model_.perceptron()->observe(model_.perceptron_pass(batch, key), model_.features(batch),
+                                     step.mlp, arena);
   }
   const Place::Part part("head");
-  step.head = model_.head_->transform(model_.output_pass(batch), y, /*saves=*/false, arena);
-  model_.head_->score(step.head, scores);
+  step.head = model_.head().transform(model_.output_pass(batch), y, /*saves=*/false, arena);
+  model_.head().score(step.head, scores);
 }
 
 void ForwardLearning::first_pass(const Batch& batch, RandomKey key, Matrix scores,
@@ -125,19 +123,20 @@ void ForwardLearning::first_pass(const Batch& batch, RandomKey key, Matrix score
   for (const bool encoder : {true, false}) {
     if (!(encoder ? model_.has_encoder() : model_.has_decoder())) continue;
     const Place::Part part(encoder ? "encoder" : "decoder");
-    Views v = views(batch, key, encoder, step);
+    Model::Side v = side(batch, key, encoder, step);
     v.pass.memory = y;
-    const Matrix x = v.embedding->embed(v.pass, v.tokens, nullptr, arena);
-    y = v.stack->infer(v.pass, x, v.beside, arena);
+    const Matrix x = v.embedding.embed(v.pass, v.tokens, nullptr, arena);
+    y = v.stack.infer(v.pass, x, v.beside, arena);
   }
-  if (model_.mlp_) {
+  if (model_.perceptron() != nullptr) {
     const Place::Part part("encoder");
-    y = model_.mlp_->infer(model_.decoder_pass(batch, key, true), model_.features(batch), arena);
+    y = model_.perceptron()->infer(model_.perceptron_pass(batch, key), model_.features(batch),
+                                   arena);
   }
   const Place::Part part("head");
   const Head::Saved last =
-      model_.head_->transform(model_.output_pass(batch), y, /*saves=*/false, arena);
-  model_.head_->score(last, scores);
+      model_.head().transform(model_.output_pass(batch), y, /*saves=*/false, arena);
+  model_.head().score(last, scores);
 }
 
 LossSum ForwardLearning::run(const Batch& batch, RandomKey key, float scale, Step& step) const {
@@ -150,7 +149,7 @@ LossSum ForwardLearning::run(const Batch& batch, RandomKey key, float scale, Ste
   {
     const Place::Pass pass("standard pass");
     const Place::Scope scope(Head::kMeter, Phase::kForward);
-    e = arena.matrix(model_.output_rows(batch), model_.config_.outputs());
+    e = arena.matrix(model_.output_rows(batch), model_.config().outputs());
     if (keeps()) {
       standard_pass(batch, key, e, step);
     } else {
@@ -173,7 +172,7 @@ LossSum ForwardLearning::run(const Batch& batch, RandomKey key, float scale, Ste
   if (in_model_space()) take_image(batch, e, scale, step);
   if (model_.has_encoder()) learn_side(batch, /*encoder=*/true, key, e, scale, step);
   if (model_.has_decoder()) learn_side(batch, /*encoder=*/false, key, e, scale, step);
-  if (model_.mlp_) learn_mlp(batch, key, e, scale, step);
+  if (model_.perceptron() != nullptr) learn_mlp(batch, key, e, scale, step);
   learn_head(batch, e, scale, step);
   if (feedback_.learners == Learners::kStream) keep_stream_learners();
   return sum;
@@ -181,16 +180,13 @@ LossSum ForwardLearning::run(const Batch& batch, RandomKey key, float scale, Ste
 
 void ForwardLearning::keep_stream_learners() const {
   for (const Parameter& p : model_.parameters().all()) {
-    const bool stream = p.name.find("embedding.") != std::string::npos ||
-                        p.name.find(".out.") != std::string::npos || p.name.starts_with("head.") ||
-                        p.name.starts_with("mlp.");
-    if (!p.constant && !stream) fill({p.gradient.data(), 1, p.size()}, 0.0F);
+    if (!p.constant && !writes_stream(p.role)) fill({p.gradient.data(), 1, p.size()}, 0.0F);
   }
 }
 
 Perturbation ForwardLearning::injected(const Batch& batch, ConstMatrix e, float scale,
                                        Arena& arena) const {
-  const ModelConfig& c = model_.config_;
+  const ModelConfig& c = model_.config();
   Perturbation p;
   if (c.head == "classifier") {
     const Place::Part part(kErrorPart);
@@ -215,15 +211,17 @@ void ForwardLearning::take_image(const Batch& batch, ConstMatrix e, float scale,
   const Perturbation p = injected(batch, e, scale, *step.arena);
   const Place::Part part(kErrorPart);
   const Place::Scope scope(kOverheadMeter, Phase::kUpdate);
-  step.image = step.arena->matrix(e.rows, model_.config_.d_model);
-  gemm(e, p.in_vocabulary() ? model_.decoder_embedding_->table().matrix() : p.through, step.image,
-       {.alpha = p.scale});
+  step.image = step.arena->matrix(e.rows, model_.config().d_model);
+  gemm(e,
+       p.in_vocabulary() ? side(batch, 0, /*encoder=*/false, step).embedding.table().matrix()
+                         : p.through,
+       step.image, {.alpha = p.scale});
 }
 
 // What reaches the encoder; `source` is its standard embedding.
 Perturbation ForwardLearning::projected(const Batch& batch, ConstMatrix e, ConstMatrix source,
                                         float scale, Step& step) const {
-  const ModelConfig& c = model_.config_;
+  const ModelConfig& c = model_.config();
   const bool in_model = feedback_.error_space == ErrorSpace::kModel;
   const std::size_t rows = batch.batch * batch.source_length;
   const Place::Scope scope(kProjectionMeter, Phase::kForward);
@@ -253,39 +251,40 @@ void ForwardLearning::learn_side(const Batch& batch, bool encoder, RandomKey key
   Arena& arena = *step.arena;
   const Place::Part part(encoder ? "encoder" : "decoder");
   const Place::Scope place("embedding", Phase::kForward);
-  Views v = views(batch, key, encoder, step);
-  const std::size_t d = model_.config_.d_model;
+  Model::Side v = side(batch, key, encoder, step);
+  const std::size_t d = model_.config().d_model;
   const bool both = model_.has_encoder() && model_.has_decoder();
   Pass modulated = v.pass;
   v.pass.memory = step.memory;
   modulated.memory = step.memory_err;
   const Matrix x_err = arena.matrix(v.pass.rows(), d);
-  EmbeddingOutputs standard = v.kept->embedding;
+  const Outputs& kept = outputs(encoder, step);
+  EmbeddingOutputs standard = kept.embedding;
   if (!keeps()) standard = {arena.matrix(v.pass.rows(), d), {}};
   {
     const Arena::Frame frame(arena);
     EmbeddingOutputs to{x_err, {}};
     Norm::Saved saved;
-    if (v.embedding->has_norm()) {
+    if (v.embedding.has_norm()) {
       to.before_norm = arena.matrix(v.pass.rows(), d);
-      saved = v.embedding->save_norm(v.pass, arena);
+      saved = v.embedding.save_norm(v.pass, arena);
       if (!keeps()) standard.before_norm = arena.matrix(v.pass.rows(), d);
     }
-    if (!keeps()) v.embedding->observe(v.pass, v.tokens, standard, nullptr, nullptr, arena);
+    if (!keeps()) v.embedding.observe(v.pass, v.tokens, standard, nullptr, nullptr, arena);
     Perturbation error = encoder && both ? projected(batch, e, standard.x, scale, step)
                                          : injected(batch, e, scale, arena);
     if (!encoder && in_model_space()) error.shift = step.image;
-    v.embedding->observe(modulated, v.tokens, to, &error, &saved, arena);
-    v.embedding->learn(modulated, v.tokens, error, standard, to, saved, scale, arena);
+    v.embedding.observe(modulated, v.tokens, to, &error, &saved, arena);
+    v.embedding.learn(modulated, v.tokens, error, standard, to, saved, scale, arena);
   }
   // The input carries an error: nothing of this pass is remembered.
   Stack::Compared err{modulated, v.beside, x_err};
   err.beside.records = false;
   if (keeps()) {
-    v.stack->learn(err, v.kept->stack, contrast(scale), arena);
+    v.stack.learn(err, kept.stack, contrast(scale), arena);
   } else {
     Stack::Compared beside{v.pass, v.beside, standard.x};
-    v.stack->learn_beside(err, beside, contrast(scale), arena);
+    v.stack.learn_beside(err, beside, contrast(scale), arena);
     step.standard = beside.x;
   }
   step.modulated = err.x;
@@ -298,7 +297,7 @@ void ForwardLearning::learn_mlp(const Batch& batch, RandomKey key, ConstMatrix e
   Arena& arena = *step.arena;
   const Place::Part part("encoder");
   const Place::Scope place(Mlp::kMeter, Phase::kForward);
-  const Pass pass = model_.decoder_pass(batch, key, true);
+  const Pass pass = model_.perceptron_pass(batch, key);
   const ConstMatrix x = model_.features(batch);
   const Matrix x_err = arena.matrix(x.rows, x.cols);
   copy(x, x_err);
@@ -308,11 +307,11 @@ void ForwardLearning::learn_mlp(const Batch& batch, RandomKey key, ConstMatrix e
     gemm(e, projection_, x_err, {.accumulate = true, .alpha = 1.0F / scale});
   }
   if (keeps()) {
-    step.modulated = model_.mlp_->learn(pass, x_err, step.mlp, scale, arena);
+    step.modulated = model_.perceptron()->learn(pass, x_err, step.mlp, scale, arena);
     return;
   }
   ConstMatrix standard = x;
-  step.modulated = model_.mlp_->learn_beside(pass, x_err, standard, scale, arena);
+  step.modulated = model_.perceptron()->learn_beside(pass, x_err, standard, scale, arena);
   step.standard = standard;
 }
 
@@ -320,7 +319,7 @@ void ForwardLearning::learn_head(const Batch& batch, Matrix e, float scale, Step
   Arena& arena = *step.arena;
   const Place::Part part("head");
   const Place::Scope place(Head::kMeter, Phase::kForward);
-  const Head& head = *model_.head_;
+  const Head& head = model_.head();
   const Loss& loss = model_.loss();
   const Goal goal = model_.goal(batch);
   const Pass out = model_.output_pass(batch);

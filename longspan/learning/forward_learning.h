@@ -24,9 +24,10 @@
 // Both passes share dropout masks and random features.
 #pragma once
 
+#include <string_view>
 #include <vector>
 
-#include "longspan/models/feedback.h"
+#include "longspan/learning/feedback.h"
 #include "longspan/models/model.h"
 
 namespace longspan {
@@ -46,7 +47,9 @@ class ForwardLearning {
   // layers, of kOverheadMeter under update and of kProjectionMeter under forward.
   StepMemory walk(const Batch& shape) const;
   // Checks and books a step of this shape before there is any data.
-  void prepare(Model& model, const Batch& shape, std::span<History> histories = {});
+  void prepare(Model& model, const Batch& shape, std::span<History> histories = {}) {
+    book(model, shape, histories);
+  }
 
   // F as [outputs, inputs or d_model]; empty where the error needs none.
   Matrix projection() { return projection_; }
@@ -54,8 +57,8 @@ class ForwardLearning {
   std::size_t projection_floats() const { return projection_.size(); }
 
  private:
-  // One stack of the model with what its standard pass left.
-  struct Side {
+  // What the standard pass leaves of a stack and its embedding.
+  struct Outputs {
     EmbeddingOutputs embedding;
     Stack::Outputs stack;
   };
@@ -63,8 +66,8 @@ class ForwardLearning {
   struct Step {
     Arena* arena = nullptr;
     std::span<History> histories = {};  // beside the batch
-    Side encoder = {};
-    Side decoder = {};
+    Outputs encoder = {};
+    Outputs decoder = {};
     Mlp::Outputs mlp = {};
     Head::Saved head = {};
     Matrix outputs = {};        // a_L, where the last layer learns from its difference
@@ -75,14 +78,7 @@ class ForwardLearning {
     ConstMatrix memory_err = {};
     std::size_t kept = 0;  // bytes of the arena after the standard pass
   };
-  struct Views {
-    const Embedding* embedding;
-    const Stack* stack;
-    TokenInput tokens;
-    Pass pass;
-    StackBeside beside;
-    Side* kept;
-  };
+  Arena& book(Model& model, const Batch& shape, std::span<History> histories);
   bool through_matrix() const;
   // Whether the error reaches an encoder in the space of its embedding.
   bool in_model_space() const;
@@ -90,7 +86,13 @@ class ForwardLearning {
   StepMemory walk(const Batch& shape, Step& step) const;
   LossSum run(const Batch& batch, RandomKey key, float scale, Step& step) const;
   void take_image(const Batch& batch, ConstMatrix e, float scale, Step& step) const;
-  Views views(const Batch& batch, RandomKey key, bool encoder, Step& step) const;
+  Model::Side side(const Batch& batch, RandomKey key, bool encoder, const Step& step) const {
+    return encoder ? model_.encoder_side(batch, key, step.histories)
+                   : model_.decoder_side(batch, key, step.histories);
+  }
+  static Outputs& outputs(bool encoder, Step& step) {
+    return encoder ? step.encoder : step.decoder;
+  }
   void standard_pass(const Batch& batch, RandomKey key, Matrix scores, Step& step) const;
   void first_pass(const Batch& batch, RandomKey key, Matrix scores, Step& step) const;
   Perturbation injected(const Batch& batch, ConstMatrix e, float scale, Arena& arena) const;
