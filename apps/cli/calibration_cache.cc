@@ -10,19 +10,18 @@
 
 namespace longspan::cli {
 
-std::optional<Calibration> known_calibration(const Common& common) {
+std::optional<Calibration> known_calibration() {
   try {
     return cached_calibration();
   } catch (const SystemError&) {
     throw;
-  } catch (const Error& e) {  // of another version
-    if (!common.quiet) fmt::print(stderr, "{}\n", e.what());
+  } catch (const Error&) {  // of another version
     return std::nullopt;
   }
 }
 
 Calibration calibration_for(const Common& common) {
-  if (std::optional<Calibration> cached = known_calibration(common)) return *cached;
+  if (std::optional<Calibration> cached = known_calibration()) return *cached;
   const Machine machine = this_machine();
   if (!common.quiet) {
     fmt::print(stderr,

@@ -8,9 +8,8 @@
 
 namespace longspan::cli {
 
-// What this machine is known to do; nothing where it was never calibrated, or with another version,
-// which is said.
-std::optional<Calibration> known_calibration(const Common& common);
+// What this machine is known to do; nothing where it was never calibrated, or by another version.
+std::optional<Calibration> known_calibration();
 Calibration calibration_for(const Common& common);
 
 }  // namespace longspan::cli

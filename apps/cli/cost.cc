@@ -91,7 +91,7 @@ CostReport make_report(const CostOptions& o, const Workload& workload, const Mod
                                             element_type(o.dtype), optimizer, rule, terms));
   }
   report.optimizer = optimizer_step(optimizer, report.parameters);
-  if (const std::optional<Calibration> machine = known_calibration(common)) {
+  if (const std::optional<Calibration> machine = known_calibration()) {
     report.time = predict_step(*machine, model, workload.shape(), {.kind = o.optimizer});
     report.device = device_of(*machine).name;
   }

@@ -122,6 +122,18 @@ void Projections::for_each_given(Source source, Do act) const {
   }
 }
 
+std::size_t Projections::column(std::string_view stream) const {
+  const auto row = std::ranges::find(rows_, stream, &Row::stream);
+  require(row != rows_.end() && !row->group->on_call, "[attention] no given stream is called '{}'",
+          stream);
+  std::size_t column = row->first;
+  for (const Projection::Group& g : groups_) {
+    if (&g == row->group) break;
+    if (!g.on_call && g.source == row->group->source) column += g.columns;
+  }
+  return column;
+}
+
 void Projections::forward(Source source, ConstMatrix x, Matrix y) const {
   for_each_given(source, [&](const Projection& p, std::size_t column) {
     p.forward(x, y.slice_cols(column, p.columns()));

@@ -77,6 +77,8 @@ class Projections {
   // One stream by its name, or those from `first` to `last` of one group.
   Projection of(std::string_view first, std::string_view last = {}) const;
 
+  // Where a given stream begins among the columns of what its source's products give.
+  std::size_t column(std::string_view stream) const;
   // All given streams from a source: a product for each group, side by side.
   void forward(Source source, ConstMatrix x, Matrix y) const;
   void backward(Source source, ConstMatrix dy, Matrix dx, bool add) const;

@@ -45,7 +45,7 @@ Embedding::Embedding(Parameters& parameters, const std::string& name, const Embe
   }
   if (config.projection) {
     projection_.emplace(parameters, name + ".projection", config.d_model, config.d_model,
-                        /*bias=*/true, config.deviation);
+                        /*bias=*/true, config.deviation, Role::kEmbedding);
   }
 }
 

@@ -44,6 +44,7 @@ MultiHeadAttention::MultiHeadAttention(Parameters& parameters, const std::string
                                .deviation = config.deviation};
   streams_ = streams_of(config.attention, layout);
   projections_ = std::make_unique<Projections>(streams_, layout, config.bias);
+  for (const Stream& s : streams_.given) first_columns_.push_back(projections_->column(s.name));
   projections_->declare_given(parameters, Source::kInput);
   out_.emplace(parameters, name + ".out", streams_.outputs(), config.d_model, config.bias,
                config.output_deviation, Role::kBranchOutput);
@@ -54,14 +55,13 @@ MultiHeadAttention::MultiHeadAttention(Parameters& parameters, const std::string
 }
 
 void MultiHeadAttention::add_adapters(Parameters& parameters, const std::string& name) {
-  std::array<std::size_t, 2> columns{};
   std::array<std::size_t, 2> ranks{};
-  for (const Stream& s : streams_.given) {
+  for (std::size_t i = 0; i < streams_.given.size(); ++i) {
+    const Stream& s = streams_.given[i];
     const auto source = static_cast<std::size_t>(s.source);
     adapters_.push_back({Adapter(parameters, name + "." + s.name, config_.d_model, s.columns(),
                                  config_.lora_rank, config_.lora_alpha),
-                         s.source, columns[source], s.columns(), ranks[source]});
-    columns[source] += s.columns();
+                         s.source, first_columns_[i], s.columns(), ranks[source]});
     ranks[source] += config_.lora_rank;
   }
   out_adapter_.emplace(parameters, name + ".out", streams_.outputs(), config_.d_model,
@@ -161,14 +161,12 @@ Kept MultiHeadAttention::save(const Pass& pass, Arena& arena) const {
 
 MultiHeadAttention::Tensors MultiHeadAttention::split(const Pass& pass, const Kept& kept) const {
   Tensors t;
-  std::array<std::size_t, 2> used{};
   std::size_t index = 0;
-  for (const Stream& s : streams_.given) {
-    std::size_t& first = used[static_cast<std::size_t>(s.source)];
+  for (std::size_t i = 0; i < streams_.given.size(); ++i) {
+    const Stream& s = streams_.given[i];
     const Matrix from = kept[s.source == Source::kInput ? kProjected : kMemoryProjected];
     const Heads heads =
-        Heads::from_columns(from.slice_cols(first, s.columns()), pass.batch, s.heads);
-    first += s.columns();
+        Heads::from_columns(from.slice_cols(first_columns_[i], s.columns()), pass.batch, s.heads);
     if (index == 1 && shared_qk()) ++index;  // k is q
     if (index == 0) t.q = t.k = heads;
     if (index == 1) t.k = heads;

@@ -163,6 +163,7 @@ class MultiHeadAttention final : public Branch, public Contrastive {
   MultiHeadAttentionConfig config_;
   Streams streams_;
   std::unique_ptr<Projections> projections_;
+  std::vector<std::size_t> first_columns_;  // of each given stream, in what its source gives
   std::optional<Linear> out_;
   std::vector<StreamAdapter> adapters_;
   std::optional<Adapter> out_adapter_;

@@ -203,7 +203,9 @@ std::string deberta_mechanism(const Fields& f, const ModelConfig& c) {
 
 ModelConfig deberta_config(const Fields& f) {
   ModelConfig c = deberta_body(f);
-  if (f.flag("relative_attention", false)) c.attention = deberta_mechanism(f, c);
+  if (f.flag("relative_attention", false)) {
+    c.attention = deberta_mechanism(f, c) + ",content_bias=false";
+  }
   f.refuse(f.flag("talking_head", false), "talking heads");
   return c;
 }

@@ -174,15 +174,22 @@ void place_deberta(Placer& p) {
     const std::string from = "deberta.encoder.layer." + std::to_string(i);
     const std::string self = from + ".attention.self";
     const std::string to = p.layer(i) + ".attention";
+    // Without relative attention queries, keys and values are one matrix with one bias.
+    const bool apart = p.uses("content_bias=false");
+    const std::string qv = to + (apart ? ".qv" : ".qkv");
+    const std::size_t v_row = apart ? d : 2 * d;
     for (std::size_t head = 0; head < p.config().heads; ++head) {
-      for (std::size_t which = 0; which < 3; ++which) {
-        p.part(self + ".in_proj.weight", (3 * head + which) * width, 3 * d, to + ".qkv.weight",
-               which * d + head * width, width);
-      }
+      const auto place = [&](std::size_t which, const std::string& parameter, std::size_t first) {
+        p.part(self + ".in_proj.weight", (3 * head + which) * width, 3 * d, parameter,
+               first + head * width, width);
+      };
+      place(0, qv + ".weight", 0);
+      place(1, apart ? to + ".k.weight" : qv + ".weight", apart ? 0 : d);
+      place(2, qv + ".weight", v_row);
     }
-    p.some(self + ".q_bias", to + ".qkv.bias", 0, d);
-    p.some("", to + ".qkv.bias", d, d);
-    p.some(self + ".v_bias", to + ".qkv.bias", 2 * d, d);
+    p.some(self + ".q_bias", qv + ".bias", 0, d);
+    if (!apart) p.some("", qv + ".bias", d, d);
+    p.some(self + ".v_bias", qv + ".bias", v_row, d);
     if (p.uses("c2p=true")) p.whole(self + ".pos_proj.weight", to + ".position_key.weight");
     if (p.uses("p2c=true")) p.both(self + ".pos_q_proj", to + ".position_query");
     place_bert_layer(p, from, p.layer(i));

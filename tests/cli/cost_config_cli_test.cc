@@ -43,6 +43,27 @@ TEST(CostOfConfig, AttentionIsTheModelsOwn) {
       "vocab_size": 128100})");
   EXPECT_EQ(deberta["parameters"]["total"], 184551780);
   EXPECT_EQ(deberta["config"]["attention"].get<std::string>().substr(0, 7), "deberta");
+
+  // DeBERTa-base: its keys have no bias.
+  const Json first = cost_of_config(R"({"model_type": "deberta",
+      "architectures": ["DebertaForMaskedLM"], "hidden_act": "gelu", "hidden_size": 768,
+      "intermediate_size": 3072, "max_position_embeddings": 512, "relative_attention": true,
+      "pos_att_type": "c2p|p2c", "layer_norm_eps": 1e-07, "max_relative_positions": -1,
+      "position_biased_input": false, "num_attention_heads": 12, "num_hidden_layers": 12,
+      "type_vocab_size": 0, "vocab_size": 50265})");
+  EXPECT_EQ(first["parameters"]["total"], 139244121);
+
+  // Reformer, trained on enwik8.
+  const Json reformer = cost_of_config(R"({"model_type": "reformer",
+      "architectures": ["ReformerModelWithLMHead"], "attention_head_size": 128,
+      "attn_layers": ["local", "local", "lsh", "local", "local", "local", "lsh", "local", "local",
+                      "local", "lsh", "local"],
+      "axial_pos_embds": true, "axial_pos_embds_dim": [256, 768], "axial_pos_shape": [128, 512],
+      "feed_forward_size": 4096, "hidden_act": "relu", "hidden_size": 1024, "is_decoder": true,
+      "local_attn_chunk_length": 128, "lsh_attn_chunk_length": 256,
+      "max_position_embeddings": 65536, "num_attention_heads": 8, "num_buckets": 512,
+      "num_hashes": 4, "num_hidden_layers": 12, "vocab_size": 258})");
+  EXPECT_EQ(reformer["parameters"]["total"], 149182722);
 }
 
 TEST(Cost, NoBiasAndAttentionBiasContradict) {

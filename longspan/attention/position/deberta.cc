@@ -49,6 +49,11 @@ Abilities DebertaAttention::can(const DebertaConfig& config) {
 
 Streams DebertaAttention::streams(const DebertaConfig& config, const AttentionLayout& layout) {
   Streams streams = Streams::qkv(layout);
+  if (!config.content_bias) {
+    for (Stream& s : streams.given) s.group = "qv";
+    streams.given[1].group = "k";
+    streams.given[1].bias = false;
+  }
   const auto call = [&](const char* name, bool bias) {
     streams.on_call.push_back({.name = name,
                                .group = name,

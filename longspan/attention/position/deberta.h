@@ -28,14 +28,15 @@
 namespace longspan {
 
 struct DebertaConfig {
-  std::size_t span = 512;   // the largest distance that is told apart
-  std::size_t buckets = 0;  // 0: every distance its own
-  bool c2p = true;          // content to position
-  bool p2c = true;          // position to content
-  bool share = false;       // the projections of queries and keys serve positions too
-  bool key_bias = false;    // W_Kr has a bias, as in version 2
-  bool norm = false;        // LayerNorm on R
-  float epsilon = 1e-7F;    // of the norm
+  std::size_t span = 512;    // the largest distance that is told apart
+  std::size_t buckets = 0;   // 0: every distance its own
+  bool c2p = true;           // content to position
+  bool p2c = true;           // position to content
+  bool share = false;        // the projections of queries and keys serve positions too
+  bool key_bias = false;     // W_Kr has a bias, as in version 2
+  bool content_bias = true;  // W_K has one where W_Q and W_V have; not in version 1
+  bool norm = false;         // LayerNorm on R
+  float epsilon = 1e-7F;     // of the norm
 
   bool operator==(const DebertaConfig&) const = default;
   template <class See>
@@ -46,6 +47,7 @@ struct DebertaConfig {
     see("p2c", p2c);
     see("share", share);
     see("key_bias", key_bias);
+    see("content_bias", content_bias);
     see("norm", norm);
     see("epsilon", epsilon);
   }
