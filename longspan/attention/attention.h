@@ -65,6 +65,8 @@ struct AttentionInputs {
   Mask mask;
   Dropout dropout;         // of the attention weights; plane = b·heads + h, element (i, j)
   std::span<float> notes;  // decoding: note_floats() of a shape whose n is the cache's capacity
+  // Of the keys, [batch·n]; empty: all are of one type.
+  std::span<const std::int32_t> token_types = {};
 };
 
 struct AttentionGradients {

@@ -19,6 +19,7 @@
 #include "longspan/attention/pattern/longformer.h"
 #include "longspan/attention/pattern/window.h"
 #include "longspan/attention/position/deberta.h"
+#include "longspan/attention/position/funnel.h"
 #include "longspan/attention/position/transformer_xl.h"
 #include "longspan/base/config.h"
 
@@ -128,6 +129,9 @@ constexpr std::array kMechanisms = {
     entry<DebertaAttention, DebertaConfig>(MechanismClass::kContentAndPosition, "O(n²)", "O(n·r)",
                                            "content and distance apart: c→c, c→p, p→c, by tiles",
                                            ""),
+    entry<FunnelAttention, FunnelConfig>(
+        MechanismClass::kContentAndPosition, "O(n²)", "O(n)",
+        "relative positions and token types, of pooled queries over unpooled keys", ""),
     entry<TransformerXlAttention, TransformerXlConfig>(
         MechanismClass::kRecurrence, "O(n²)", "O(n)",
         "relative positions and a memory of earlier segments", ""),

@@ -16,6 +16,7 @@ std::unique_ptr<Branch> make_attention_branch(std::string_view mechanism, const 
   config.attention = mechanism;
   config.stack = site.stack;
   config.layer = site.layer;
+  config.step = site.step;
   config.cross = cross;
   if (cross) {
     config.causal = false;

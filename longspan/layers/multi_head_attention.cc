@@ -41,7 +41,8 @@ MultiHeadAttention::MultiHeadAttention(Parameters& parameters, const std::string
                                .d_head = d_head(),
                                .max_length = config.max_length,
                                .cross = config.cross,
-                               .deviation = config.deviation};
+                               .deviation = config.deviation,
+                               .step = config.step};
   streams_ = streams_of(config.attention, layout);
   projections_ = std::make_unique<Projections>(streams_, layout, config.bias);
   projections_->declare_given(parameters, Source::kInput);
@@ -200,6 +201,7 @@ AttentionInputs MultiHeadAttention::inputs(const Pass& pass, const Tensors& t, C
   in.mask.causal = config_.causal;
   in.mask.globals = pass.globals;
   in.mask.key_lengths = config_.cross ? pass.memory_lengths : pass.lengths;
+  in.token_types = config_.cross ? pass.memory_types : pass.token_types;
   if (pass.training) in.dropout = {config_.dropout, derive(pass.key, "attention")};
   return in;
 }

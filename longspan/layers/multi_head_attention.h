@@ -48,6 +48,7 @@ struct MultiHeadAttentionConfig {
   std::string stack = "stack";  // what shares the tables of the mechanism
   std::size_t layer = 0;
   std::size_t max_length = 0;
+  std::size_t step = 1;       // as in AttentionLayout
   std::size_t lora_rank = 0;  // 0: no adapters
   float lora_alpha = 16.0F;
   std::shared_ptr<const RotaryTable> rotary;  // null: none

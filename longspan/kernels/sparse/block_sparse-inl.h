@@ -139,17 +139,26 @@ inline void relative_scores(const SparseHead& head, const QueryTile& tile, Rows 
 // The buckets of one key and a vector of queries.
 struct Buckets {
   const std::int32_t* at;
-  bool equal() const { return at[0] == at[kVectorLanes - 1]; }
+  std::size_t stride;  // between those of two queries
+  bool equal() const { return at[0] == at[(kVectorLanes - 1) * stride]; }
   // One apart: the buckets are neighbours in memory.
   bool consecutive() const {
-    return at[kVectorLanes - 1] - at[0] == static_cast<std::int32_t>(kVectorLanes) - 1;
+    return stride == 1 &&
+           at[kVectorLanes - 1] - at[0] == static_cast<std::int32_t>(kVectorLanes) - 1;
+  }
+  HWY_INLINE hn::Vec<hn::RebindToSigned<DF>> load() const {
+    const hn::RebindToSigned<DF> di;
+    if (stride == 1) return hn::LoadU(di, at);
+    return hn::GatherIndex(
+        di, at, hn::Mul(hn::Iota(di, 0), hn::Set(di, static_cast<std::int32_t>(stride))));
   }
 };
 
 inline Buckets buckets_at(const SparseHead& head, const SparseTile& t, std::size_t key,
                           std::size_t lane) {
   return {head.relative.bucket + head.position(t.query + lane) -
-          static_cast<std::ptrdiff_t>(t.keys.begin + key)};
+              static_cast<std::ptrdiff_t>(t.keys.begin + key),
+          head.stride};
 }
 
 // Lane k of row k from p on; of kLanes < kVectorLanes rows, again and again. Joining two halves is
@@ -181,16 +190,15 @@ HWY_INLINE VF table_term(const Buckets& b, const float* scores, std::size_t lane
   const float* first = scores + static_cast<std::size_t>(*b.at) * kPitch + lane;
   if (b.equal()) return hn::LoadU(d, first);
   if (b.consecutive()) return diagonal(first);
-  const auto row = hn::Mul(hn::LoadU(di, b.at), hn::Set(di, static_cast<std::int32_t>(kPitch)));
+  const auto row = hn::Mul(b.load(), hn::Set(di, static_cast<std::int32_t>(kPitch)));
   return hn::GatherIndex(d, scores, hn::Add(row, hn::Iota(di, static_cast<std::int32_t>(lane))));
 }
 
 HWY_INLINE VF key_term(const Buckets& b, const float* row) {
   const DF d;
-  const hn::RebindToSigned<DF> di;
   if (b.consecutive()) return hn::LoadU(d, row + *b.at);
   if (b.equal()) return hn::Set(d, row[*b.at]);
-  return hn::GatherIndex(d, row, hn::LoadU(di, b.at));
+  return hn::GatherIndex(d, row, b.load());
 }
 
 // S += the relative terms of a group of lanes.
