@@ -102,7 +102,8 @@ struct BackwardCall {
 struct Abilities {
   bool exact = false;
   bool causal = false;
-  bool cross = false;  // m ≠ n
+  bool cross = false;   // m ≠ n
+  bool pooled = false;  // queries are pooled from the tokens of the keys: m < n, without cross
   bool key_lengths = false;
   bool bias = false;
   bool boolean_mask = false;

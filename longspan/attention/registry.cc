@@ -129,9 +129,6 @@ constexpr std::array kMechanisms = {
     entry<DebertaAttention, DebertaConfig>(MechanismClass::kContentAndPosition, "O(n²)", "O(n·r)",
                                            "content and distance apart: c→c, c→p, p→c, by tiles",
                                            ""),
-    entry<FunnelAttention, FunnelConfig>(
-        MechanismClass::kContentAndPosition, "O(n²)", "O(n)",
-        "relative positions and token types, of pooled queries over unpooled keys", ""),
     entry<TransformerXlAttention, TransformerXlConfig>(
         MechanismClass::kRecurrence, "O(n²)", "O(n)",
         "relative positions and a memory of earlier segments", ""),
@@ -147,6 +144,9 @@ constexpr std::array kMechanisms = {
         MechanismClass::kLearnablePattern, "O(n·(C + k))", "O(n + C·k)",
         "clustered, and every query looks at its cluster's top keys itself", kApart,
         {"clusters=50", "topk=64"}),
+    entry<FunnelAttention, FunnelConfig>(
+        MechanismClass::kContentAndPosition, "O(n²)", "O(n)",
+        "relative positions and token types, of pooled queries over unpooled keys", ""),
 };
 
 }  // namespace

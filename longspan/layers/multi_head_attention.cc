@@ -27,7 +27,7 @@ MultiHeadAttention::MultiHeadAttention(Parameters& parameters, const std::string
     : config_(checked(config)) {
   const Abilities able = abilities_of(config.attention);
   const std::string_view who = find_mechanism(config.attention).name;
-  require(!config.cross || able.cross,
+  require(!config.cross || able.cross || (config.pooled && able.pooled),
           "[{}] attends within one sequence; cross-attention needs another mechanism", who);
   require(!able.shared_qk || config.heads == config.kv_heads,
           "[{}] its keys are its queries, so {} heads cannot share {} key heads", who, config.heads,

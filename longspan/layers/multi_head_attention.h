@@ -40,6 +40,7 @@ struct MultiHeadAttentionConfig {
   std::size_t kv_heads = 1;
   bool causal = false;
   bool cross = false;
+  bool pooled = false;  // cross: what it reads is what its input was pooled from
   bool bias = true;
   float dropout = 0.0F;  // of the attention weights
   float deviation = 0.02F;
@@ -59,7 +60,9 @@ class MultiHeadAttention final : public Branch, public Contrastive {
   MultiHeadAttention(Parameters& parameters, const std::string& name,
                      const MultiHeadAttentionConfig& config);
 
-  std::string_view meter_name() const override { return config_.cross ? "cross" : "mha"; }
+  std::string_view meter_name() const override {
+    return config_.cross && !config_.pooled ? "cross" : "mha";
+  }
   void begin_step(std::uint64_t step) override { mechanism_->begin_step(step); }
   void end_step() override { mechanism_->end_step(); }
   void check(const Pass& pass) const override { mechanism_->check(shape(pass)); }

@@ -13,14 +13,15 @@ constexpr std::string_view kStreamsMeter = "streams";
 }  // namespace
 
 Stack::Stack(Parameters& parameters, const std::string& name, const StackConfig& config)
-    : config_(config) {
+    : config_(config), stages_(config.stages, config.layers.size()) {
   for (std::size_t layer = 0; layer < layers(); ++layer) {
     first_.push_back(residuals_.size());
     const std::string block = name + "." + std::to_string(layer);
     for (const std::string& specification : config.layers[layer]) {
       const BranchKind* kind = find_branch(specification);
       const std::string place = block + "." + std::string(kind == nullptr ? "" : kind->place);
-      auto branch = make_branch(specification, {parameters, config_.block, place, name, layer});
+      auto branch = make_branch(
+          specification, {parameters, config_.block, place, name, layer, stages_.step(layer)});
       residuals_.emplace_back(
           std::move(branch),
           std::make_unique<Norm>(parameters, place + "_norm", config.norm, width(), config.epsilon),
@@ -139,6 +140,7 @@ void Stack::forward_streams(const Pass& pass, Matrix x, Tape& tape, const StackB
 
 Matrix Stack::forward(const Pass& pass, Matrix x, Tape& tape, const StackBeside& beside,
                       Arena& arena) const {
+  if (stages_.active()) return run_stages(pass, x, &tape, beside, arena);
   if (reversible()) {
     forward_streams(pass, x, tape, beside, arena);
     return finish(pass, tape.output, &tape.final_norm, arena);
@@ -171,6 +173,7 @@ Matrix Stack::forward(const Pass& pass, Matrix x, Tape& tape, const StackBeside&
 
 Matrix Stack::backward(const Pass& pass, Tape& tape, Matrix g, const StackBeside& beside,
                        Arena& arena) const {
+  if (stages_.active()) return backward_stages(tape, g, beside, arena);
   if (final_norm_ != nullptr) {
     {
       const Place::Scope scope(kFinalMeter, Phase::kUpdate);
@@ -238,6 +241,7 @@ Matrix Stack::backward_streams(const Pass& pass, Tape& tape, Matrix g, const Sta
 }
 
 Matrix Stack::infer(const Pass& pass, Matrix x, const StackBeside& beside, Arena& arena) const {
+  if (stages_.active()) return run_stages(pass, x, nullptr, beside, arena);
   Matrix other = arena.matrix(pass.rows(), width());
   if (reversible()) copy(x, other);
   for (std::size_t i = 0; i < residuals_.size(); ++i) {

@@ -10,6 +10,8 @@
 // again, so the memory of the activations does not grow with depth (Gomez et al., 2017; Kitaev et
 // al., 2020).
 //
+// A stack may have stages, between which its sequences change their length (stages.h).
+//
 // With checkpointing a layer keeps its input only and is computed again on the way back (Chen et
 // al., 2016). Frozen layers, the first ones, keep nothing, and backward ends before them.
 #pragma once
@@ -22,6 +24,7 @@
 #include "longspan/layers/branches.h"
 #include "longspan/layers/residual.h"
 #include "longspan/layers/routing.h"
+#include "longspan/models/stages.h"
 
 namespace longspan {
 
@@ -37,6 +40,7 @@ struct StackConfig {
   float dropout = 0.0F;
   bool checkpointing = false;
   std::size_t frozen = 0;  // layers
+  StagesConfig stages;     // of post-norm layers that keep all
 };
 
 // What travels beside a pass through a stack.
@@ -46,6 +50,7 @@ struct StackBeside {
   std::span<DecodeCache> caches = {};  // one for each branch
   std::span<Routing> routings = {};    // likewise
   Matrix memory_gradient = {};
+  StageRun* stages = nullptr;  // of a stack that has them
 };
 
 class Stack {
@@ -71,6 +76,7 @@ class Stack {
   }
   // Throws Error where a layer cannot do what the pass asks.
   void check(const Pass& pass) const {
+    if (stages_.active()) return check_stages(pass);
     for (const Residual& r : residuals_) r.branch().check(pass);
   }
   // Training: x [rows, d], in the arena, may be changed (reversible). Returns the output.
@@ -140,6 +146,10 @@ class Stack {
                        Arena& arena) const;
   Matrix backward_streams(const Pass& pass, Tape& tape, Matrix g, const StackBeside& beside,
                           Arena& arena) const;
+  void check_stages(const Pass& pass) const;
+  Matrix run_stages(const Pass& pass, Matrix x, Tape* tape, const StackBeside& beside,
+                    Arena& arena) const;
+  Matrix backward_stages(Tape& tape, Matrix g, const StackBeside& beside, Arena& arena) const;
   void join_streams(ConstMatrix a, ConstMatrix b, Matrix y) const;
   // The buffers of a pass that keeps nothing itself: reversible streams, or two that take turns.
   struct Turns {
@@ -157,6 +167,7 @@ class Stack {
   Matrix finish(const Pass& pass, Matrix x, Norm::Saved* saved, Arena& arena) const;
 
   StackConfig config_;
+  Stages stages_;
   std::vector<Residual> residuals_;
   std::vector<std::size_t> layer_;    // of each residual
   std::vector<std::size_t> first_;    // residual of each layer, and one behind the last

@@ -120,7 +120,7 @@ Work forward_work(const AttentionShape& s, const TileCounts& c, const RelativeCo
   work.maccs = c.pairs * (s.d + s.e) + c.table * relative.width;
   work[Kind::kMatmul] = c.queries * (s.d + (c.table > 0 ? relative.width : 0));
   work[Kind::kSoftmax] = 4 * c.pairs + (s.e + 3) * (c.query_tiles + c.queries);
-  if (relative.terms > 0) work[Kind::kAdd] = relative.terms * c.related;
+  if (relative.terms > 0) work[Kind::kAdd] = relative.terms * c.keys;
   if (s.dropout) work[Kind::kDropout] = c.pairs;
   work.bytes[static_cast<std::size_t>(Kind::kMatmul)] =
       4 * s.batch * (s.heads * s.m * (s.d + s.e + 1) + s.kv_heads * s.n * (s.d + s.e));

@@ -30,7 +30,7 @@ Work backward_work(const AttentionShape& s, const TileCounts& c, const RelativeC
   work.maccs = c.pairs * (3 * s.d + 2 * s.e) + c.queries * s.e + 3 * c.table * width;
   work[Kind::kMatmul] = c.queries * (s.d + s.e + 1 + width);
   work[Kind::kSoftmax] = 4 * c.pairs;
-  work[Kind::kAdd] = c.partials * (s.d + s.e) + 2 * relative.terms * c.related + c.queries * width +
+  work[Kind::kAdd] = c.partials * (s.d + s.e) + 2 * relative.terms * c.keys + c.queries * width +
                      c.relative_partials;
   if (s.dropout) work[Kind::kDropout] = 2 * c.pairs;
   work.bytes[static_cast<std::size_t>(Kind::kMatmul)] =

@@ -140,7 +140,7 @@ struct FunnelAttention::Signals {
 };
 
 Abilities FunnelAttention::can(const FunnelConfig& /*config*/) {
-  return {.cross = true,
+  return {.pooled = true,
           .key_lengths = true,
           .dropout = true,
           .not_causal = "a pooled query holds a later token"};

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <initializer_list>
+
 #include "longspan/attention/position/funnel_ref.h"
 #include "longspan/base/error.h"
 #include "longspan/testing/check_attention.h"
@@ -61,7 +63,17 @@ TEST(Funnel, AgreesOnEveryInstructionSet) {
 
 TEST(Funnel, MeetsTheCommonChecks) {
   testing::check_attention("funnel");
-  testing::check_attention("funnel:cls=false");
+  for (const char* name : {"funnel", "funnel:cls=false"}) {
+    for (const AttentionCase& c : std::initializer_list<AttentionCase>{
+             {.m = 1, .n = 2, .d = 3, .e = 3},
+             {.batch = 2, .m = 34, .n = 67, .d = 16, .e = 16, .key_lengths = {67, 20}},
+             {.heads = 3, .kv_heads = 3, .m = 260, .n = 520, .d = 8, .e = 8, .columns = true},
+             {.m = 600, .n = 1199, .d = 17, .e = 17, .dropout = 0.2F}}) {
+      testing::check_cost(name, c);
+      testing::check_threads(name, c);
+      testing::check_batch(name, c);
+    }
+  }
 }
 
 TEST(Funnel, RefusesOtherTypes) {

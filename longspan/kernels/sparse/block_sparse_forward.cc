@@ -154,7 +154,7 @@ void count_query_tile(const SparseHead& head, const QueryTile& tile, TileCounts&
     for_each_key_tile(range, [&](const KeyRange& keys) {
       if (keys.kind != KeyRange::Kind::kBanded) {
         counts.pairs += tile.lanes * keys.size();
-        counts.related += keys.kind == KeyRange::Kind::kWhole ? tile.lanes * keys.size() : 0;
+        counts.keys += keys.kind == KeyRange::Kind::kWhole ? tile.lanes * keys.size() : 0;
         counts.query_tiles += tile.lanes;
         return;
       }
@@ -162,7 +162,7 @@ void count_query_tile(const SparseHead& head, const QueryTile& tile, TileCounts&
         const std::size_t begin = head.seen_begin(i, keys);
         const std::size_t end = head.seen_end(i, keys);
         counts.pairs += end > begin ? end - begin : 0;
-        counts.related += end > begin ? end - begin : 0;
+        counts.keys += end > begin ? end - begin : 0;
         counts.query_tiles += end > begin ? 1 : 0;
       }
     });

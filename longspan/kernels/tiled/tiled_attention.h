@@ -57,14 +57,14 @@ struct TiledHead {
 
 // What ran; a cache line of its own for each worker.
 struct alignas(64) TileCounts {
-  std::uint64_t queries = 0;            // read, scaled and finished
-  std::uint64_t pairs = 0;              // query × key
-  std::uint64_t query_tiles = 0;        // query × tile of kKeyBlock keys
-  std::uint64_t query_passes = 0;       // query × pass of kKeyPass keys (backward)
-  std::uint64_t keys = 0;               // keys whose gradient was written (backward)
+  std::uint64_t queries = 0;       // read, scaled and finished
+  std::uint64_t pairs = 0;         // query × key
+  std::uint64_t query_tiles = 0;   // query × tile of kKeyBlock keys
+  std::uint64_t query_passes = 0;  // query × pass of kKeyPass keys (backward)
+  // Keys whose gradient was written (backward); of lists of keys: pairs with terms of the distance.
+  std::uint64_t keys = 0;
   std::uint64_t partials = 0;           // rows added from partial sums (backward)
   std::uint64_t table = 0;              // query × bucket of a table of distances
-  std::uint64_t related = 0;            // pairs whose score has terms of the distance
   std::uint64_t relative_partials = 0;  // elements added from partial gradients of such tables
 
   TileCounts& operator+=(const TileCounts& o) {
@@ -75,14 +75,13 @@ struct alignas(64) TileCounts {
     keys += o.keys;
     partials += o.partials;
     table += o.table;
-    related += o.related;
     relative_partials += o.relative_partials;
     return *this;
   }
   friend TileCounts operator*(std::uint64_t times, const TileCounts& o) {
     TileCounts c = o;
     for (std::uint64_t* x : {&c.queries, &c.pairs, &c.query_tiles, &c.query_passes, &c.keys,
-                             &c.partials, &c.table, &c.related, &c.relative_partials}) {
+                             &c.partials, &c.table, &c.relative_partials}) {
       *x *= times;
     }
     return c;
