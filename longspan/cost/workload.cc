@@ -183,6 +183,7 @@ std::vector<std::string> beyond_the_paper(const Workload& w) {
   add(m.positions == "learned", "a learned table of positions");
   add(m.positions == "rotary", "rotary positions");
   add(m.token_types > 0, "token types");
+  add(!m.stages.empty(), "stages, between which sequences become shorter");
   add(m.embedding_norm, "a norm after the embedding");
   add(m.head_transform, "a transform before the output layer");
   add(m.tied && w.output_layer && m.head == "lm", "tied vocabulary matrices");

@@ -35,7 +35,7 @@ Embedding::Embedding(Parameters& parameters, const std::string& name, const Embe
     axial_columns_ = &parameters.declare(name + ".axial_columns", axial_columns(),
                                          config.d_model - config.axial_width, normal);
   }
-  if (config.token_types > 0) {
+  if (config.token_types > 0 && config.embeds_types) {
     types_ = &parameters.declare(name + ".types", config.token_types, config.d_model, normal);
   }
   if (config.norm) {

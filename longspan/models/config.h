@@ -60,6 +60,7 @@ struct ModelConfig {
   bool embedding_scale = false;  // token vectors are multiplied by √d_model
   bool embedding_mask = false;   // padding is embedded as zeros
   std::size_t token_types = 0;
+  bool embedding_types = true;  // they have vectors; else attention alone is told of them
   std::int64_t padding_token = -1;
   float dropout = 0.0F;
   bool checkpointing = false;     // layers keep their input only and are computed again
@@ -123,6 +124,7 @@ struct ModelConfig {
     see("embedding_scale", embedding_scale);
     see("embedding_mask", embedding_mask);
     see("token_types", token_types);
+    see("embedding_types", embedding_types);
     see("padding_token", padding_token);
     see("dropout", dropout);
     see("checkpointing", checkpointing);

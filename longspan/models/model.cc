@@ -97,6 +97,7 @@ EmbeddingConfig embedding_config(const ModelConfig& c) {
           .axial_rows = c.axial_rows,
           .axial_width = c.axial_width,
           .token_types = c.token_types,
+          .embeds_types = c.embedding_types,
           .scaled = c.embedding_scale,
           .masked = c.embedding_mask,
           .norm = c.embedding_norm,

@@ -73,6 +73,8 @@ ModelConfig funnel_config(const Fields& f) {
   c.d_ff = f.size("d_inner", 3072);
   c.vocab = f.size("vocab_size", 30522);
   c.max_length = f.size("max_position_embeddings", 512);
+  c.token_types = f.size("type_vocab_size", 3);
+  c.embedding_types = false;
   c.positions = "none";
   c.activation = f.activation("hidden_act", "gelu_new");
   c.norm_epsilon = f.number("layer_norm_eps", 1e-9);

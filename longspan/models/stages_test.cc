@@ -86,7 +86,8 @@ std::vector<Staged> models() {
   const BatchShape shape{.batch = 2, .length = 12};
   std::vector<Staged> all = {{c, shape}};
   all.push_back({c, {.batch = 3, .length = 21, .padded = true}});
-  c.token_types = 2;
+  c.token_types = 3;
+  c.embedding_types = false;
   all.push_back({c, {.batch = 2, .length = 13, .padded = true, .typed = true}});
   c.layers = 5;
   c.stages = "1|1|2";

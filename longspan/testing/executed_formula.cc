@@ -143,7 +143,7 @@ Cost Formula::embedding(const Site& site, bool typed) const {
     cost.forward += flops(Kind::kAdd, elements);
     if (c_.positions != "sinusoidal") cost.update += flops(Kind::kAdd, elements);
   }
-  if (c_.token_types > 0) {
+  if (c_.token_types > 0 && c_.embedding_types) {
     cost.forward += flops(Kind::kAdd, elements);
     cost.update += flops(typed ? Kind::kGather : Kind::kAdd, elements);
   }
@@ -439,7 +439,7 @@ CostTable Formula::table() {
       cost.update[Kind::kGather] -= looked_up;
       if (c_.embedding_scale) cost.update[Kind::kAdd] -= elements;
       const bool others = c_.positions == "learned" || c_.positions == "axial" ||
-                          c_.token_types > 0 || c_.embedding_norm;
+                          (c_.token_types > 0 && c_.embedding_types) || c_.embedding_norm;
       if (!others) cost = {.forward = cost.forward};
     }
     table_["embedding"] += cost;

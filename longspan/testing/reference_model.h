@@ -94,7 +94,8 @@ class ReferenceModel {
     const bool axial = c_.positions == "axial";
     const Tensor<S> axial_rows = axial ? w_.get<S>(name + ".axial_rows") : Tensor<S>{};
     const Tensor<S> axial_columns = axial ? w_.get<S>(name + ".axial_columns") : Tensor<S>{};
-    const Tensor<S> types = c_.token_types > 0 ? w_.get<S>(name + ".types") : Tensor<S>{};
+    const bool embeds = c_.token_types > 0 && c_.embedding_types;
+    const Tensor<S> types = embeds ? w_.get<S>(name + ".types") : Tensor<S>{};
     Tensor<S> x(tokens.size(), d);
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       const std::size_t position = i % side.length;
@@ -113,7 +114,7 @@ class ReferenceModel {
                          : axial_columns(position % axial_columns.rows, j - axial_rows.cols);
         }
         if (c_.positions == "sinusoidal") x(i, j) += sinusoid(position, j, d);
-        if (c_.token_types > 0) x(i, j) += types(type, j);
+        if (embeds) x(i, j) += types(type, j);
       }
     }
     if (c_.embedding_norm) x = norm_of(name + ".norm", x);
