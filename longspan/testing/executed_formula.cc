@@ -156,7 +156,7 @@ Cost Formula::embedding(const Site& site, bool typed) const {
 }
 
 const std::string& Formula::attention_of(const Site& site) const {
-  if (site.cross && !c_.cross_attention.empty()) return c_.cross_attention;
+  if (site.cross && both() && !c_.cross_attention.empty()) return c_.cross_attention;
   const bool own = both() && site.part == "decoder" && !c_.decoder_attention.empty();
   return own ? c_.decoder_attention : c_.attention;
 }

@@ -76,6 +76,19 @@ void draw_training(Draws& draw, ModelConfig& c) {
   c.lora_rank = draw.once_in(4) ? draw.between(1, 3) : 0;
 }
 
+void draw_stages(Draws& draw, std::size_t length, ModelConfig& c) {
+  const bool able = c.family == "encoder" && c.wiring == "post" && !c.checkpointing;
+  if (!able || c.frozen_layers > 0 || length < 5 || draw.once_in(3)) return;
+  c.stages = draw.once_in(2) ? "1|1|1" : "2|1";
+  c.layers = 4;
+  c.stage_pool = draw.once_in(2) ? "max" : "mean";
+  c.stage_cls = draw.once_in(2);
+  c.stage_truncate = draw.once_in(2);
+  const bool attends = c.attention != "fnet";
+  c.unpooled_keys =
+      attends && (abilities_of(c.attention).cross || abilities_of(c.attention).pooled);
+}
+
 }  // namespace
 
 // The mechanisms of which tests/data/walks tells; newer ones stand behind them.
@@ -139,7 +152,8 @@ ModelCase sample_guest(std::uint64_t n) {
                                experts, draw.between(1, std::min<std::size_t>(experts, 3)),
                                0.5 * draw.between(1, 4), 0.01 * draw.below(2), draw.below(2));
   if (draw.once_in(3)) c.feed_forward = draw.once_in(2) ? "dense" : c.feed_forward + "|dense";
-  sample.name += fmt::format(" {} {}", c.attention, c.feed_forward);
+  draw_stages(draw, sample.shape.length, c);
+  sample.name += fmt::format(" {} {} {}", c.attention, c.feed_forward, c.stages);
   return sample;
 }
 
