@@ -32,6 +32,7 @@ inline void PrintTo(const ModelCase& c, std::ostream* out) { *out << c.name; }
 std::vector<ModelCase> model_cases();
 // Models with experts: what they compute depends on the data, and two passes cannot be compared.
 std::vector<ModelCase> expert_cases();
+std::vector<ModelCase> staged_cases();  // of sequences that are long enough for their stages
 // Perceptrons, which have features instead of tokens.
 std::vector<ModelCase> perceptron_cases();
 // Models of which a part is frozen; what is trained beside them the reference does not know.
