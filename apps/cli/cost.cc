@@ -103,14 +103,13 @@ CostReport make_report(const CostOptions& o, const Workload& workload, const Mod
   const std::string usual = for_programs && workload.in_paper() ? "all" : "executed";
   const std::string view = o.view.empty() ? usual : o.view;
   require(workload.in_paper() || view == "executed",
-          "[cost] the paper has no {} with {}; need --view executed", workload.model.attention,
-          workload.model.feed_forward);
+          "[cost] the paper does not have all of this model's layers; need --view executed");
   report.shown_views = chosen("view", view, kCostViews);
   const bool all = o.rule == "all" && !workload.comparable();
   const std::string rule = all ? "bp" : o.rule;
   require(workload.comparable() || rule == "bp",
-          "[cost] {} compares two passes, which {} does not allow; need --rule bp", rule,
-          workload.model.feed_forward);
+          "[cost] {} compares two passes, which this model's layers do not allow; need --rule bp",
+          rule);
   report.shown_rules = chosen("rule", rule, kLearningRules);
   report.rules_were_chosen = o.rule != "all";
   if (!o.tokens.empty()) report.tokens = parse_whole("tokens", o.tokens);

@@ -42,8 +42,8 @@ void check_abilities(std::string_view who, const Abilities& a, const AttentionSh
           a.not_causal);
   // The last of n tokens, against a cache of their keys and values.
   const bool decodes = a.decode && s.causal && s.m < s.n;
-  require(a.cross || s.m == s.n || decodes, "[{}] {} queries and {} keys; it needs equal lengths",
-          who, s.m, s.n);
+  require(a.cross || s.m == s.n || decodes || (a.pooled && s.m < s.n),
+          "[{}] {} queries and {} keys; it needs equal lengths", who, s.m, s.n);
   require(a.key_lengths || s.key_lengths.empty(), "[{}] cannot mask padding by key lengths", who);
   require(a.bias || !s.bias, "[{}] cannot add a bias to its scores", who);
   require(a.dropout || !s.dropout, "[{}] cannot drop attention weights", who);

@@ -65,6 +65,8 @@ struct AttentionInputs {
   Mask mask;
   Dropout dropout;         // of the attention weights; plane = b·heads + h, element (i, j)
   std::span<float> notes;  // decoding: note_floats() of a shape whose n is the cache's capacity
+  // Of the keys, [batch·n]; empty: all are of one type.
+  std::span<const std::int32_t> token_types = {};
 };
 
 struct AttentionGradients {
@@ -100,7 +102,8 @@ struct BackwardCall {
 struct Abilities {
   bool exact = false;
   bool causal = false;
-  bool cross = false;  // m ≠ n
+  bool cross = false;   // m ≠ n
+  bool pooled = false;  // queries are pooled from the tokens of the keys: m < n, without cross
   bool key_lengths = false;
   bool bias = false;
   bool boolean_mask = false;

@@ -19,6 +19,7 @@
 #include "longspan/attention/pattern/longformer.h"
 #include "longspan/attention/pattern/window.h"
 #include "longspan/attention/position/deberta.h"
+#include "longspan/attention/position/funnel.h"
 #include "longspan/attention/position/transformer_xl.h"
 #include "longspan/base/config.h"
 
@@ -143,6 +144,9 @@ constexpr std::array kMechanisms = {
         MechanismClass::kLearnablePattern, "O(n·(C + k))", "O(n + C·k)",
         "clustered, and every query looks at its cluster's top keys itself", kApart,
         {"clusters=50", "topk=64"}),
+    entry<FunnelAttention, FunnelConfig>(
+        MechanismClass::kContentAndPosition, "O(n²)", "O(n)",
+        "relative positions and token types, of pooled queries over unpooled keys", ""),
 };
 
 }  // namespace

@@ -47,6 +47,7 @@ struct AttentionLayout {
   std::size_t max_length = 0;
   bool cross = false;
   float deviation = 0.02F;
+  std::size_t step = 1;  // tokens of the model's input from one key to the next
 
   std::size_t width() const { return heads * d_head; }
 };

@@ -271,6 +271,8 @@ Integer ConventionReport::executed() const {
 }
 
 ConventionReport report_as(std::string_view tool, const Workload& workload, const Model& model) {
+  require(workload.model.stages.empty(),
+          "[cost] what {} would count of a model with stages is not known; need one length", tool);
   std::vector<std::string_view> known;
   for (const Tool& t : kTools) {
     known.push_back(t.convention.name);

@@ -5,13 +5,14 @@
 namespace longspan {
 
 std::span<const LayerName> layer_names() {
-  static const std::array<LayerName, 10> kNames = {{{"embedding", "embedding", {4, 16}},
+  static const std::array<LayerName, 11> kNames = {{{"embedding", "embedding", {4, 16}},
                                                     {"mha", "mha", {1, 2, 15, 16}},
                                                     {"cross", "cross_mha", {1, 2, 15, 16}},
                                                     {"fnet", "fnet", {}},
                                                     {"add & norm", "add_norm", {17}},
                                                     {"ffn", "ffn", {6, 7}},
                                                     {"streams", "streams", {}},
+                                                    {"stages", "stages", {}},
                                                     {"final norm", "final_norm", {}},
                                                     {"head", "head", {}},
                                                     {"softmax layer", "softmax", {12}}}};

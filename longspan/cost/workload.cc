@@ -184,6 +184,7 @@ std::vector<std::string> beyond_the_paper(const Workload& w) {
   add(m.positions == "learned", "a learned table of positions");
   add(m.positions == "rotary", "rotary positions");
   add(m.token_types > 0, "token types");
+  add(!m.stages.empty(), "stages, between which sequences become shorter");
   add(m.embedding_norm, "a norm after the embedding");
   add(m.head_transform, "a transform before the output layer");
   add(m.tied && w.output_layer && m.head == "lm", "tied vocabulary matrices");
@@ -199,12 +200,11 @@ bool Workload::in_paper() const {
   const auto mixes = [](const std::string& specification) {
     return find_branch(specification) != nullptr;
   };
-  return std::ranges::none_of(split_list(model.attention, '|'), mixes) &&
-         model.feed_forward == "dense" && !model.embedding_projection;
+  return std::ranges::none_of(split_list(model.attention, '|'), mixes) && comparable();
 }
 
 bool Workload::comparable() const {
-  return model.feed_forward == "dense" && !model.embedding_projection;
+  return model.feed_forward == "dense" && !model.embedding_projection && model.stages.empty();
 }
 
 }  // namespace longspan

@@ -30,6 +30,8 @@ struct Pass {
   std::size_t length = 0;                 // tokens per sequence
   std::span<const std::int32_t> lengths;  // real tokens of each sequence; empty = all
   bool typed = false;                     // token types are given
+  // They, [batch·length], for attention that reads them.
+  std::span<const std::int32_t> token_types;
   // Tokens that see and are seen by all, [batch·length]; empty = the mechanism's own choice.
   std::span<const std::uint8_t> globals;
   // Earlier tokens of each sequence that self-attention remembers.
@@ -38,6 +40,7 @@ struct Pass {
   ConstMatrix memory;
   std::size_t memory_length = 0;
   std::span<const std::int32_t> memory_lengths;
+  std::span<const std::int32_t> memory_types;  // as token_types
   // Dropout, active only where `training`.
   bool training = false;
   RandomKey key = 0;

@@ -11,12 +11,14 @@ namespace longspan {
 namespace {
 
 std::unique_ptr<Branch> make_attention_branch(std::string_view mechanism, const BranchSite& site,
-                                              bool cross) {
+                                              bool cross, bool pooled = false) {
   MultiHeadAttentionConfig config = site.block.attention;
   config.attention = mechanism;
   config.stack = site.stack;
   config.layer = site.layer;
+  config.step = site.step;
   config.cross = cross;
+  config.pooled = pooled;
   if (cross) {
     config.causal = false;
     config.rotary = nullptr;
@@ -30,6 +32,10 @@ std::unique_ptr<Branch> make_self(std::string_view options, const BranchSite& si
 
 std::unique_ptr<Branch> make_cross(std::string_view options, const BranchSite& site) {
   return make_attention_branch(options, site, /*cross=*/true);
+}
+
+std::unique_ptr<Branch> make_pooled(std::string_view options, const BranchSite& site) {
+  return make_attention_branch(options, site, /*cross=*/true, /*pooled=*/true);
 }
 
 std::unique_ptr<Branch> make_dense(std::string_view options, const BranchSite& site) {
@@ -52,6 +58,8 @@ std::unique_ptr<Branch> make_fourier(std::string_view options, const BranchSite&
 constexpr std::array kBranches = {
     BranchKind{"attention", "attention", "self-attention by a mechanism", &make_self},
     BranchKind{"cross", "cross", "attention to another sequence", &make_cross},
+    BranchKind{"pooled", "attention", "attention of a pooled sequence to what it was pooled from",
+               &make_pooled},
     BranchKind{"fnet", "mixer", "the Fourier transform over positions and features", &make_fourier},
     BranchKind{"dense", "feed_forward", "two matrices and an activation, gated if asked",
                &make_dense},

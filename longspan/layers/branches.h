@@ -25,6 +25,7 @@ struct BranchSite {
   std::string name;  // of its parameters: "encoder.0.attention"
   std::string stack;
   std::size_t layer = 0;
+  std::size_t step = 1;  // tokens of the model's input from one of its keys to the next
 };
 
 struct BranchKind {

@@ -36,7 +36,7 @@ Embedding::Embedding(Parameters& parameters, const std::string& name, const Embe
     axial_columns_ =
         declare(".axial_columns", axial_columns(), config.d_model - config.axial_width);
   }
-  if (config.token_types > 0) {
+  if (config.token_types > 0 && config.embeds_types) {
     types_ = declare(".types", config.token_types, config.d_model);
   }
   if (config.norm) {

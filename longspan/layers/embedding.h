@@ -32,6 +32,7 @@ struct EmbeddingConfig {
   std::size_t axial_rows = 0;       // axial: R has this many, and this width
   std::size_t axial_width = 0;
   std::size_t token_types = 0;
+  bool embeds_types = true;  // else they are checked and nothing more
   bool scaled = false;
   bool masked = false;  // padding becomes zeros at the end
   bool norm = false;

@@ -27,7 +27,7 @@ MultiHeadAttention::MultiHeadAttention(Parameters& parameters, const std::string
     : config_(checked(config)) {
   const Abilities able = abilities_of(config.attention);
   const std::string_view who = find_mechanism(config.attention).name;
-  require(!config.cross || able.cross,
+  require(!config.cross || able.cross || (config.pooled && able.pooled),
           "[{}] attends within one sequence; cross-attention needs another mechanism", who);
   require(!able.shared_qk || config.heads == config.kv_heads,
           "[{}] its keys are its queries, so {} heads cannot share {} key heads", who, config.heads,
@@ -41,7 +41,8 @@ MultiHeadAttention::MultiHeadAttention(Parameters& parameters, const std::string
                                .d_head = d_head(),
                                .max_length = config.max_length,
                                .cross = config.cross,
-                               .deviation = config.deviation};
+                               .deviation = config.deviation,
+                               .step = config.step};
   streams_ = streams_of(config.attention, layout);
   projections_ = std::make_unique<Projections>(streams_, layout, config.bias);
   for (const Stream& s : streams_.given) first_columns_.push_back(projections_->column(s.name));
@@ -198,6 +199,7 @@ AttentionInputs MultiHeadAttention::inputs(const Pass& pass, const Tensors& t, C
   in.mask.causal = config_.causal;
   in.mask.globals = pass.globals;
   in.mask.key_lengths = config_.cross ? pass.memory_lengths : pass.lengths;
+  in.token_types = config_.cross ? pass.memory_types : pass.token_types;
   if (pass.training) in.dropout = {config_.dropout, derive(pass.key, "attention")};
   return in;
 }

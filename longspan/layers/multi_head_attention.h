@@ -40,6 +40,7 @@ struct MultiHeadAttentionConfig {
   std::size_t kv_heads = 1;
   bool causal = false;
   bool cross = false;
+  bool pooled = false;  // cross: what it reads is what its input was pooled from
   bool bias = true;
   float dropout = 0.0F;  // of the attention weights
   float deviation = 0.02F;
@@ -48,6 +49,7 @@ struct MultiHeadAttentionConfig {
   std::string stack = "stack";  // what shares the tables of the mechanism
   std::size_t layer = 0;
   std::size_t max_length = 0;
+  std::size_t step = 1;       // as in AttentionLayout
   std::size_t lora_rank = 0;  // 0: no adapters
   float lora_alpha = 16.0F;
   std::shared_ptr<const RotaryTable> rotary;  // null: none
@@ -58,7 +60,9 @@ class MultiHeadAttention final : public Branch, public Contrastive {
   MultiHeadAttention(Parameters& parameters, const std::string& name,
                      const MultiHeadAttentionConfig& config);
 
-  std::string_view meter_name() const override { return config_.cross ? "cross" : "mha"; }
+  std::string_view meter_name() const override {
+    return config_.cross && !config_.pooled ? "cross" : "mha";
+  }
   void begin_step(std::uint64_t step) override { mechanism_->begin_step(step); }
   void end_step() override { mechanism_->end_step(); }
   void check(const Pass& pass) const override { mechanism_->check(shape(pass)); }

@@ -36,6 +36,10 @@ DirectFeedback::DirectFeedback(Model& model, RandomKey seed) : model_(model) {
           "wiring, or the rule bp or fa");
   require(model.perceptron() != nullptr || !side({}, 0, {}).stack.chooses(),
           "[dfa] experts have a loss beside the output's; need the rule bp or fa");
+  require(
+      c.stages.empty(),
+      "[dfa] blocks of another length than the output have no place for its error; need the rule "
+      "bp or fa");
   const std::size_t rows = (c.layers - c.frozen_layers) * c.outputs();
   projections_ = {Dry::memory<float>(rows * c.d_model).data(), rows, c.d_model};
   if (model.parameters().allocated()) draw(derive(seed, "feedback"));

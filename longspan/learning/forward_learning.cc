@@ -35,6 +35,8 @@ ForwardLearning::ForwardLearning(const Model& model, Recall recall, const Feedba
   require(model.loss().without_backward(),
           "[pepita] the loss {} has no error that could be fed back; need the rule bp",
           model.loss().name());
+  require(model.config().stages.empty(),
+          "[pepita] the passes of a model with stages cannot be compared; need the rule bp");
   require(std::isfinite(feedback.scale), "[pepita] the feedback's scale is {}; need a number",
           feedback.scale);
   if (!through_matrix()) return;

@@ -1,7 +1,9 @@
 #include "longspan/models/config.h"
 
 #include <cmath>
+#include <numeric>
 #include <string_view>
+#include <utility>
 
 #include "longspan/base/config.h"
 
@@ -26,11 +28,38 @@ void check_positive(std::string_view what, float value) {
           value);
 }
 
+void check_stages(const ModelConfig& c) {
+  const std::vector<std::size_t> stages = layers_of_stages(c);
+  if (stages.empty()) return;
+  check_choice("stage_pool", c.stage_pool, {"mean", "max"});
+  require(
+      stages.size() > 1 && std::accumulate(stages.begin(), stages.end(), std::size_t{0}) < c.layers,
+      "[model] stages of {} layers in a model of {}; need two or more, and a layer behind them",
+      c.stages, c.layers);
+  require(c.family == "encoder" && c.wiring == "post" && !c.checkpointing && c.frozen_layers == 0,
+          "[model] stages in a {} with {} wiring; need an encoder with post wiring that is neither "
+          "checkpointed nor frozen",
+          c.family, c.wiring);
+}
+
 }  // namespace
 
 std::string turn_of(const std::string& specification, std::size_t layer) {
   const std::vector<std::string> turns = split_list(specification, '|');
   return turns[layer % turns.size()];
+}
+
+std::vector<std::size_t> layers_of_stages(const ModelConfig& config) {
+  std::vector<std::size_t> layers;
+  if (config.stages.empty()) return layers;
+  for (const std::string& part : split_list(config.stages, '|')) {
+    const std::int64_t count = parse_integer("model", "stages", part);
+    require(count > 0 && std::cmp_less(count, config.layers),
+            "[model] a stage of {} layers in a model of {}; need 1 to {}", count, config.layers,
+            config.layers - 1);
+    layers.push_back(static_cast<std::size_t>(count));
+  }
+  return layers;
 }
 
 void check(const ModelConfig& c) {
@@ -56,6 +85,7 @@ void check(const ModelConfig& c) {
             "classifier that is trained as a whole",
             c.head, c.frozen_layers, c.lora_rank);
   }
+  check_stages(c);
   check_choice("streams", c.streams, {"mean", "concat"});
   require(
       c.streams == "mean" || (c.wiring == "reversible" && c.family != "encoder-decoder" &&

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace longspan {
 
@@ -26,10 +27,17 @@ struct ModelConfig {
   std::string cross_attention;    // likewise
   // What follows it in a layer: dense, or experts:key=value,…; several likewise.
   std::string feed_forward = "dense";
-  std::string wiring = "pre";    // post, pre, reversible
-  bool final_norm = true;        // of pre and reversible wiring, behind the last layer
-  std::string streams = "mean";  // how reversible streams end: mean, concat (twice the width)
-  std::string norm = "layer";    // layer, rms
+  std::string wiring = "pre";  // post, pre, reversible
+  bool final_norm = true;      // of pre and reversible wiring, behind the last layer
+  // Layers of each stage of an encoder, "4|4|4", between which its sequences are pooled; the layers
+  // that remain run at full length again, behind the sum with what the first stage gave. Empty: one.
+  std::string stages;
+  std::string stage_pool = "mean";  // or max
+  bool stage_cls = true;            // the first token stands apart
+  bool stage_truncate = true;       // and the last is left out where the others are pooled
+  bool unpooled_keys = true;        // the first layer of a stage reads those of the one before
+  std::string streams = "mean";     // how reversible streams end: mean, concat (twice the width)
+  std::string norm = "layer";       // layer, rms
   float norm_epsilon = 1e-5F;
   std::string activation = "gelu-tanh";  // relu, gelu, gelu-tanh, silu
   bool gated = false;                    // SwiGLU with activation = silu
@@ -53,6 +61,7 @@ struct ModelConfig {
   bool embedding_scale = false;       // token vectors are multiplied by √d_model
   bool embedding_mask = false;        // padding is embedded as zeros
   std::size_t token_types = 0;
+  bool embedding_types = true;  // they have vectors; else attention alone is told of them
   std::int64_t padding_token = -1;
   float dropout = 0.0F;
   bool checkpointing = false;     // layers keep their input only and are computed again
@@ -87,6 +96,11 @@ struct ModelConfig {
     see("feed_forward", feed_forward);
     see("wiring", wiring);
     see("final_norm", final_norm);
+    see("stages", stages);
+    see("stage_pool", stage_pool);
+    see("stage_cls", stage_cls);
+    see("stage_truncate", stage_truncate);
+    see("unpooled_keys", unpooled_keys);
     see("streams", streams);
     see("norm", norm);
     see("norm_epsilon", norm_epsilon);
@@ -112,6 +126,7 @@ struct ModelConfig {
     see("embedding_scale", embedding_scale);
     see("embedding_mask", embedding_mask);
     see("token_types", token_types);
+    see("embedding_types", embedding_types);
     see("padding_token", padding_token);
     see("dropout", dropout);
     see("checkpointing", checkpointing);
@@ -124,6 +139,9 @@ struct ModelConfig {
 
 // What a layer takes of "a|b", whose parts the layers take in turn.
 std::string turn_of(const std::string& specification, std::size_t layer);
+
+// The numbers of "4|4|4"; none where it is empty.
+std::vector<std::size_t> layers_of_stages(const ModelConfig& config);
 
 // Throws Error, in one sentence, for a model that cannot be built.
 void check(const ModelConfig& config);

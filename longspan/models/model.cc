@@ -23,13 +23,32 @@ struct Side {
   std::string attention;
 };
 
+StagesConfig stages_config(const ModelConfig& c) {
+  return {.layers = layers_of_stages(c),
+          .maximum = c.stage_pool == "max",
+          .cls = c.stage_cls,
+          .truncated = c.stage_truncate,
+          .unpooled_keys = c.unpooled_keys};
+}
+
+// The attention of pooled queries in place of that within a sequence.
+std::string unpooled(const std::string& mixer) {
+  constexpr std::string_view kAttention = "attention:";
+  require(mixer.starts_with(kAttention),
+          "[model] {} has no keys that could stay unpooled; need unpooled_keys = false", mixer);
+  return "pooled:" + mixer.substr(kAttention.size());
+}
+
 StackConfig stack_config(const ModelConfig& c, const Side& side,
                          const std::shared_ptr<const RotaryTable>& rotary) {
   StackConfig s;
+  if (!side.causal) s.stages = stages_config(c);
+  const Stages stages(s.stages, side.layers);
   std::size_t branches = 0;
   for (std::size_t i = 0; i < side.layers; ++i) {
     std::vector<std::string>& block = s.layers.emplace_back();
     block.push_back(mixer_of(turn_of(side.attention, i)));
+    if (stages.reads_unpooled(i)) block.back() = unpooled(block.back());
     if (side.cross) {
       const std::string& cross = c.cross_attention.empty() ? side.attention : c.cross_attention;
       block.push_back("cross:" + turn_of(cross, i));
@@ -78,6 +97,7 @@ EmbeddingConfig embedding_config(const ModelConfig& c) {
           .axial_rows = c.axial_rows,
           .axial_width = c.axial_width,
           .token_types = c.token_types,
+          .embeds_types = c.embedding_types,
           .scaled = c.embedding_scale,
           .masked = c.embedding_mask,
           .norm = c.embedding_norm,

@@ -211,6 +211,7 @@ class Model {
     // Of the branches of either stack, where any has experts.
     std::vector<Routing> encoder_routings;
     std::vector<Routing> decoder_routings;
+    StageRun stages;  // of the encoder
   };
 
   void make_head(Parameter* tied);

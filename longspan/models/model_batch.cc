@@ -24,6 +24,8 @@ void Model::check_shape(const Batch& batch, std::span<History> histories) const 
       histories.empty() || (histories.size() == layers && histories.front().batch() == batch.batch),
       "[model] memories of {} layers; need {}, each of {} sequences", histories.size(), layers,
       batch.batch);
+  require(config_.stages.empty() || (histories.empty() && batch.globals.empty()),
+          "[model] memories of segments or global tokens in a model with stages; need neither");
   if (has_encoder() && has_decoder()) {
     require(batch.source_length > 0 && batch.source_length <= config_.max_length,
             "[model] {} source tokens; need 1 to {}", batch.source_length, config_.max_length);
@@ -57,7 +59,9 @@ void Model::remember(std::span<History> histories, Pass& pass) {
 
 StackBeside Model::encoder_beside(std::span<History> histories, Step* step) const {
   StackBeside beside{.histories = has_decoder() ? std::span<History>{} : histories};
-  if (step != nullptr) beside.routings = step->encoder_routings;
+  if (step == nullptr) return beside;
+  beside.routings = step->encoder_routings;
+  beside.stages = &step->stages;
   return beside;
 }
 
@@ -77,6 +81,7 @@ Pass Model::encoder_pass(const Batch& batch, RandomKey key, bool training,
   pass.globals = batch.globals;
   if (!source) remember(histories, pass);
   pass.typed = !source && !batch.token_types.empty();
+  if (!source) pass.token_types = batch.token_types;
   pass.training = training;
   pass.key = derive(key, "encoder");
   return pass;

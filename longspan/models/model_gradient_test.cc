@@ -85,6 +85,8 @@ INSTANTIATE_TEST_SUITE_P(Cases, ModelGradient, ::testing::ValuesIn(testing::mode
                          [](const auto& instance) { return instance.param.name; });
 INSTANTIATE_TEST_SUITE_P(Experts, ModelGradient, ::testing::ValuesIn(testing::expert_cases()),
                          [](const auto& instance) { return instance.param.name; });
+INSTANTIATE_TEST_SUITE_P(Stages, ModelGradient, ::testing::ValuesIn(testing::staged_cases()),
+                         [](const auto& instance) { return instance.param.name; });
 INSTANTIATE_TEST_SUITE_P(Perceptrons, ModelGradient,
                          ::testing::ValuesIn(testing::perceptron_cases()),
                          [](const auto& instance) { return instance.param.name; });
@@ -97,6 +99,7 @@ TEST(ModelCases, GiveEveryFieldTwoValues) {
   std::ranges::copy(testing::frozen_cases(), std::back_inserter(all));
   std::ranges::copy(testing::perceptron_cases(), std::back_inserter(all));
   std::ranges::copy(testing::expert_cases(), std::back_inserter(all));
+  std::ranges::copy(testing::staged_cases(), std::back_inserter(all));
   for (ModelCase& c : all) {
     c.config.visit([&](std::string_view name, auto& field) {
       values[std::string(name)].insert(fmt::format("{}", field));

@@ -4,7 +4,7 @@
 //   model.safetensors   each tensor → rows of one of our parameters
 //
 // model_type: bert, distilbert, roformer, big_bird, longformer, reformer, deberta, deberta-v2,
-// transfo-xl, gpt2, llama, and llama2c (the checkpoints of llama2.c, with the names of its
+// funnel, transfo-xl, gpt2, llama, and llama2c (the checkpoints of llama2.c, with the names of its
 // ModelArgs). What a config asks for beyond our model is refused.
 #pragma once
 

@@ -74,6 +74,46 @@ ModelConfig fnet_config(const Fields& f) {
   return c;
 }
 
+// Attention is told of the types of tokens, the embedding is not. Its two kinds of relative attention
+// are the same sums in another order.
+ModelConfig funnel_config(const Fields& f) {
+  ModelConfig c = post_norm_encoder();
+  std::vector<std::size_t> sizes = {4, 4, 4};
+  if (f.has("block_sizes")) sizes = f.sizes("block_sizes");
+  c.layers = f.size("num_decoder_layers", 2);
+  for (const std::size_t size : sizes) {
+    c.stages += (c.stages.empty() ? "" : "|") + std::to_string(size);
+    c.layers += size;
+  }
+  c.stage_pool = f.text("pooling_type", "mean");
+  c.stage_cls = f.flag("separate_cls", true);
+  c.stage_truncate = f.flag("truncate_seq", true);
+  c.unpooled_keys = f.flag("pool_q_only", true);
+  c.attention = fmt::format("funnel:cls={}", c.stage_cls);
+  c.d_model = f.size("d_model", 768);
+  c.heads = f.size("n_head", 12);
+  c.d_ff = f.size("d_inner", 3072);
+  c.vocab = f.size("vocab_size", 30522);
+  c.max_length = f.size("max_position_embeddings", 512);
+  c.token_types = f.size("type_vocab_size", 3);
+  c.embedding_types = false;
+  c.positions = "none";
+  c.activation = f.activation("hidden_act", "gelu_new");
+  c.norm_epsilon = f.number("layer_norm_eps", 1e-9);
+  c.dropout = f.number("hidden_dropout", 0.1);
+  c.init_deviation = f.number("initializer_range", 0.1);
+  c.padding_token = f.token("pad_token_id");
+  c.tied = f.flag("tie_word_embeddings", true);
+  f.refuse(c.layers > 4096, "so many layers");
+  f.refuse(f.size("d_head", 64) * c.heads != c.d_model, "heads that are not as wide as the model");
+  if (f.has("block_repeats")) {
+    const std::vector<std::size_t> repeats = f.sizes("block_repeats");
+    f.refuse(std::ranges::any_of(repeats, [](std::size_t n) { return n != 1; }),
+             "layers that are run again");
+  }
+  return c;
+}
+
 ModelConfig roformer_config(const Fields& f) {
   ModelConfig c = bert_config(f);
   c.positions = "rotary";
@@ -357,6 +397,11 @@ void longformer_masked_head(const Fields& /*f*/, ModelConfig& c) {
 
 void causal_head(const Fields& /*f*/, ModelConfig& c) { c.head = "lm"; }
 
+void funnel_masked_head(const Fields& /*f*/, ModelConfig& c) {
+  c.head = "lm";
+  c.head_transform = false;
+}
+
 void classifier_head(const Fields& f, ModelConfig& c) {
   c.head = "classifier";
   c.classes = f.classes();
@@ -391,7 +436,7 @@ struct Architecture {
 };
 
 // The first of a model_type is what a config without `architectures` means.
-constexpr std::array<Architecture, 19> kArchitectures = {{
+constexpr std::array<Architecture, 20> kArchitectures = {{
     {"bert", "BertForMaskedLM", &bert_config, &masked_head},
     {"bert", "BertForSequenceClassification", &bert_config, &bert_classifier},
     {"distilbert", "DistilBertForMaskedLM", &distilbert_config, &masked_head},
@@ -408,6 +453,7 @@ constexpr std::array<Architecture, 19> kArchitectures = {{
     {"deberta", "DebertaForMaskedLM", &deberta_config, &masked_head},
     {"deberta-v2", "DebertaV2ForMaskedLM", &deberta_v2_config, &masked_head},
     {"deberta-v2", "DebertaV2ForTokenClassification", &deberta_v2_config, &tagger_head},
+    {"funnel", "FunnelForMaskedLM", &funnel_config, &funnel_masked_head},
     {"transfo-xl", "TransfoXLLMHeadModel", &transfo_xl_config, &causal_head},
     {"gpt2", "GPT2LMHeadModel", &gpt2_config, &causal_head},
     {"llama", "LlamaForCausalLM", &llama_config, &causal_head},

@@ -67,10 +67,13 @@ class Placer {
             std::size_t count) {
     list_.push_back({.source = source, .parameter = parameter, .first_row = first, .rows = count});
   }
+  // A source that is [in, out].
+  void transposed(const std::string& source, const std::string& parameter) {
+    list_.push_back({.source = source, .parameter = parameter, .transpose = true});
+  }
   // GPT-2's Conv1D: y = x·W + b.
   void conv1d(const std::string& source, const std::string& parameter) {
-    list_.push_back(
-        {.source = source + ".weight", .parameter = parameter + ".weight", .transpose = true});
+    transposed(source + ".weight", parameter + ".weight");
     whole(source + ".bias", parameter + ".bias");
   }
   void qkv(const std::string& q, const std::string& k, const std::string& v,
@@ -212,6 +215,40 @@ void place_deberta_v2(Placer& p) {
     const std::string to = p.layer(i) + ".attention";
     if (p.uses("c2p=true")) p.both(self + ".pos_key_proj", to + ".position_key");
     if (p.uses("p2c=true")) p.both(self + ".pos_query_proj", to + ".position_query");
+  }
+}
+
+void place_funnel_layer(Placer& p, const std::string& from, const std::string& to) {
+  const std::size_t d = p.config().d_model;
+  const std::string attention = from + ".attention";
+  const std::string ours = to + ".attention";
+  p.whole(attention + ".q_head.weight", ours + ".q.weight");
+  p.rows(attention + ".k_head", ours + ".kv", 0, d, /*attention=*/true);
+  p.rows(attention + ".v_head", ours + ".kv", d, d, /*attention=*/true);
+  p.transposed(attention + ".r_kernel", ours + ".relative.weight");
+  p.whole(attention + ".r_w_bias", ours + ".relative.u");
+  p.whole(attention + ".r_r_bias", ours + ".relative.v");
+  p.whole(attention + ".r_s_bias", ours + ".relative.s");
+  p.whole(attention + ".seg_embed", ours + ".relative.types");
+  p.attention_out(attention + ".post_proj", ours);
+  p.norm(attention + ".layer_norm", to + ".attention_norm");
+  p.linear(from + ".ffn.linear_1", to + ".feed_forward.in");
+  p.linear(from + ".ffn.linear_2", to + ".feed_forward.out");
+  p.norm(from + ".ffn.layer_norm", to + ".feed_forward_norm");
+}
+
+void place_funnel(Placer& p) {
+  p.whole("funnel.embeddings.word_embeddings.weight", "embedding.tokens");
+  p.norm("funnel.embeddings.layer_norm", "embedding.norm");
+  std::size_t layer = 0;
+  const std::vector<std::size_t> stages = layers_of_stages(p.config());
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    for (std::size_t i = 0; i < stages[s]; ++i) {
+      place_funnel_layer(p, fmt::format("funnel.encoder.blocks.{}.{}", s, i), p.layer(layer++));
+    }
+  }
+  for (std::size_t i = 0; layer < p.config().layers; ++i) {
+    place_funnel_layer(p, fmt::format("funnel.decoder.layers.{}", i), p.layer(layer++));
   }
 }
 
@@ -385,6 +422,11 @@ void place_transfo_xl_head(Placer& p) {
   p.whole("crit.out_layers.0.bias", "head.output.bias");
 }
 
+void place_funnel_masked_head(Placer& p) {
+  p.output_weight("lm_head.weight");
+  p.whole("lm_head.bias", "head.output.bias");
+}
+
 void place_causal_head(Placer& p) { p.output_weight("lm_head.weight"); }
 
 void place_llama2c_head(Placer& p) { p.output_weight("output.weight"); }
@@ -395,7 +437,7 @@ struct Naming {
   void (*head)(Placer& p);
 };
 
-constexpr std::array<Naming, 19> kNamings = {{
+constexpr std::array<Naming, 20> kNamings = {{
     {"BertForMaskedLM", &place_bert, &place_masked_head},
     {"BertForSequenceClassification", &place_bert, &place_bert_classifier},
     {"DistilBertForMaskedLM", &place_distilbert, &place_distilbert_masked_head},
@@ -411,6 +453,7 @@ constexpr std::array<Naming, 19> kNamings = {{
     {"DebertaForMaskedLM", &place_deberta, &place_masked_head},
     {"DebertaV2ForMaskedLM", &place_deberta_v2, &place_masked_head},
     {"DebertaV2ForTokenClassification", &place_deberta_v2, &place_tagger},
+    {"FunnelForMaskedLM", &place_funnel, &place_funnel_masked_head},
     {"TransfoXLLMHeadModel", &place_transfo_xl, &place_transfo_xl_head},
     {"GPT2LMHeadModel", &place_gpt2, &place_causal_head},
     {"LlamaForCausalLM", &place_llama, &place_causal_head},

@@ -98,6 +98,12 @@ Json deberta_v2(const std::string& architecture, bool share) {
                                    {"pos_att_type", "p2c|c2p"}});
 }
 
+Json funnel() {
+  return {{"model_type", "funnel"}, {"block_sizes", {1, 1}}, {"num_decoder_layers", 1},
+          {"d_model", 8},           {"n_head", 2},           {"d_head", 4},
+          {"d_inner", 12},          {"vocab_size", 11},      {"max_position_embeddings", 7}};
+}
+
 Json reformer() {
   return {{"model_type", "reformer"},        {"hidden_size", 8},
           {"num_hidden_layers", 2},          {"num_attention_heads", 2},
@@ -114,6 +120,7 @@ std::vector<Json> all_configs() {
           deberta(),
           deberta_v2("DebertaV2ForMaskedLM", true),
           deberta_v2("DebertaV2ForTokenClassification", false),
+          funnel(),
           reformer(),
           bert("BertForMaskedLM"),
           bert("BertForSequenceClassification"),
@@ -286,7 +293,7 @@ TEST(Pretrained, SaysWhatIsWrongWithAConfig) {
   EXPECT_EQ(
       message(b, "model_type", "brt"),
       "[pretrained] unknown model_type 'brt'; did you mean 'bert'? Known: bert, distilbert, fnet, "
-      "roformer, big_bird, longformer, reformer, deberta, deberta-v2, transfo-xl, gpt2, "
+      "roformer, big_bird, longformer, reformer, deberta, deberta-v2, funnel, transfo-xl, gpt2, "
       "llama, llama2c");
   EXPECT_NE(message(b, "architectures", Json::array({"BertForMasked"})).find("'BertForMaskedLM'"),
             std::string::npos);

@@ -13,7 +13,7 @@ constexpr std::string_view kStreamsMeter = "streams";
 }  // namespace
 
 Stack::Stack(Parameters& parameters, const std::string& name, const StackConfig& config)
-    : config_(config) {
+    : config_(config), stages_(config.stages, config.layers.size()) {
   for (std::size_t layer = 0; layer < layers(); ++layer) {
     first_.push_back(residuals_.size());
     const std::string block = name + "." + std::to_string(layer);
@@ -23,7 +23,8 @@ Stack::Stack(Parameters& parameters, const std::string& name, const StackConfig&
       const std::string_view branch_name = kind == nullptr ? "" : kind->place;
       const Place::Scope of_branch(branch_name, Phase::kForward);
       const std::string place = block + "." + std::string(branch_name);
-      auto branch = make_branch(specification, {parameters, config_.block, place, name, layer});
+      auto branch = make_branch(
+          specification, {parameters, config_.block, place, name, layer, stages_.step(layer)});
       residuals_.emplace_back(
           std::move(branch),
           std::make_unique<Norm>(parameters, place + "_norm", config.norm, width(), config.epsilon),
@@ -142,6 +143,7 @@ void Stack::forward_streams(const Pass& pass, Matrix x, Tape& tape, const StackB
 
 Matrix Stack::forward(const Pass& pass, Matrix x, Tape& tape, const StackBeside& beside,
                       Arena& arena) const {
+  if (stages_.active()) return run_stages(pass, x, &tape, beside, arena);
   if (reversible()) {
     forward_streams(pass, x, tape, beside, arena);
     return finish(pass, tape.output, &tape.final_norm, arena);
@@ -174,6 +176,7 @@ Matrix Stack::forward(const Pass& pass, Matrix x, Tape& tape, const StackBeside&
 
 Matrix Stack::backward(const Pass& pass, Tape& tape, Matrix g, const StackBeside& beside,
                        Arena& arena) const {
+  if (stages_.active()) return backward_stages(tape, g, beside, arena);
   if (final_norm_ != nullptr) {
     {
       const Place::Scope scope(kFinalMeter, Phase::kUpdate);
@@ -254,6 +257,7 @@ Matrix Stack::backward_streams(const Pass& pass, Tape& tape, Matrix g, const Sta
 }
 
 Matrix Stack::infer(const Pass& pass, Matrix x, const StackBeside& beside, Arena& arena) const {
+  if (stages_.active()) return run_stages(pass, x, nullptr, beside, arena);
   Matrix other = arena.matrix(pass.rows(), width());
   if (reversible()) copy(x, other);
   for (std::size_t i = 0; i < residuals_.size(); ++i) {

@@ -10,6 +10,8 @@
 // again, so the memory of the activations does not grow with depth (Gomez et al., 2017; Kitaev et
 // al., 2020).
 //
+// A stack may have stages, between which its sequences change their length (stages.h).
+//
 // With checkpointing a layer keeps its input only and is computed again on the way back (Chen et
 // al., 2016). Frozen layers, the first ones, keep nothing, and backward ends before them.
 #pragma once
@@ -23,6 +25,7 @@
 #include "longspan/layers/residual.h"
 #include "longspan/layers/routing.h"
 #include "longspan/models/block_signals.h"
+#include "longspan/models/stages.h"
 
 namespace longspan {
 
@@ -38,6 +41,7 @@ struct StackConfig {
   float dropout = 0.0F;
   bool checkpointing = false;
   std::size_t frozen = 0;  // layers
+  StagesConfig stages;     // of post-norm layers that keep all
 };
 
 // What travels beside a pass through a stack.
@@ -48,6 +52,7 @@ struct StackBeside {
   std::span<Routing> routings = {};    // likewise
   Matrix memory_gradient = {};
   const BlockSignals* signals = nullptr;  // instead of those of the blocks behind; not reversible
+  StageRun* stages = nullptr;             // of a stack that has them
 };
 
 class Stack {
@@ -73,6 +78,7 @@ class Stack {
   }
   // Throws Error where a layer cannot do what the pass asks.
   void check(const Pass& pass) const {
+    if (stages_.active()) return check_stages(pass);
     for (const Residual& r : residuals_) r.branch().check(pass);
   }
   // Training: x [rows, d], in the arena, may be changed (reversible). Returns the output.
@@ -147,6 +153,10 @@ class Stack {
   bool ends_block(std::size_t i) const { return i + 1 == first_[layer_[i] + 1]; }
   Matrix backward_streams(const Pass& pass, Tape& tape, Matrix g, const StackBeside& beside,
                           Arena& arena) const;
+  void check_stages(const Pass& pass) const;
+  Matrix run_stages(const Pass& pass, Matrix x, Tape* tape, const StackBeside& beside,
+                    Arena& arena) const;
+  Matrix backward_stages(Tape& tape, Matrix g, const StackBeside& beside, Arena& arena) const;
   void join_streams(ConstMatrix a, ConstMatrix b, Matrix y) const;
   // The buffers of a pass that keeps nothing itself: reversible streams, or two that take turns.
   struct Turns {
@@ -164,6 +174,7 @@ class Stack {
   Matrix finish(const Pass& pass, Matrix x, Norm::Saved* saved, Arena& arena) const;
 
   StackConfig config_;
+  Stages stages_;
   std::vector<Residual> residuals_;
   std::vector<std::size_t> layer_;    // of each residual
   std::vector<std::size_t> first_;    // residual of each layer, and one behind the last

@@ -88,7 +88,8 @@ SitedAttention::SitedAttention(const AttentionMaker& make, const AttentionCase& 
                        .kv_heads = c.kv_heads,
                        .d_head = c.d,
                        .max_length = std::max(c.m, c.n) + c.history,
-                       .deviation = 0.3F},
+                       .deviation = 0.3F,
+                       .step = c.step},
                       c.history > 0)) {
   constexpr RandomKey kSeed = 5;
   attention_.allocate(kSeed);
@@ -152,6 +153,7 @@ AttentionInputs AttentionProblem::inputs() const {
   in.mask.bias = bias_view<const float>(c, bias.data());
   if (c.visible) in.mask.visible = {visible.data(), c.heads * c.m * c.n, c.m * c.n, c.n};
   in.dropout = {c.dropout, 99};
+  in.token_types = c.token_types;
   return in;
 }
 
@@ -190,6 +192,7 @@ AttentionTensors<double> AttentionProblem::tensors(const Parameters& parameters)
                              .v = dense(in.v),
                              .x = widen(x),
                              .history = widen(history),
+                             .token_types = in.token_types,
                              .parameters = {}};
   for (const Parameter& p : parameters.all()) {
     t.parameters[p.name] = {p.value.begin(), p.value.end()};

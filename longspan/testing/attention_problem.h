@@ -31,6 +31,8 @@ struct AttentionCase {
   float dropout = 0.0F;
   std::size_t history = 0;  // earlier tokens, where the mechanism needs them
   bool columns = false;     // heads side by side in the columns of a matrix, as layers have them
+  std::vector<std::int32_t> token_types = {};  // of the keys, [batch·n]
+  std::size_t step = 1;                        // tokens from one key to the next
 
   std::string name() const;
 };
@@ -109,6 +111,7 @@ struct AttentionTensors {
   Dropout dropout;
   std::vector<T> q, k, v;
   std::vector<T> x, history;  // [batch·n, d_model]
+  std::span<const std::int32_t> token_types;
   std::map<std::string, std::vector<T>> parameters;
 };
 

@@ -29,6 +29,7 @@ inline AttentionTensors<std::complex<double>> complex_of(const AttentionTensors<
                                            .v = complex_of(t.v),
                                            .x = complex_of(t.x),
                                            .history = complex_of(t.history),
+                                           .token_types = t.token_types,
                                            .parameters = {}};
   for (const auto& [name, values] : t.parameters) z.parameters[name] = complex_of(values);
   return z;

@@ -306,6 +306,31 @@ std::vector<ModelCase> perceptron_cases() {
           {"perceptron_dropout", dropped, points}};
 }
 
+std::vector<ModelCase> staged_cases() {
+  ModelConfig mean = small("encoder");
+  mean.wiring = "post";
+  mean.layers = 3;
+  mean.stages = "1|1";
+  mean.token_types = 2;
+  mean.embedding_types = false;
+  ModelConfig maximum = mean;
+  maximum.layers = 4;
+  maximum.stages = "1|1|1";
+  maximum.stage_pool = "max";
+  maximum.stage_truncate = false;
+  maximum.attention = "full|flash";
+  ModelConfig apart = mean;
+  apart.stage_cls = false;
+  ModelConfig pooled = mean;
+  pooled.unpooled_keys = false;
+  pooled.attention = "fnet|flash";
+  return {{"staged", mean, {.batch = 2, .length = 6, .padded = true, .typed = true}},
+          {"staged_dropout", with_dropout(mean), {.batch = 2, .length = 7, .padded = true}},
+          {"staged_maximum", maximum, {.batch = 2, .length = 7, .padded = true}},
+          {"staged_pairs", apart, {.batch = 2, .length = 5, .padded = true}},
+          {"staged_pooled_keys", pooled, {.batch = 2, .length = 6}}};
+}
+
 std::vector<ModelCase> expert_cases() {
   ModelConfig projected = small("encoder");
   projected.embedding_norm = true;

@@ -33,6 +33,7 @@ std::vector<ModelCase> model_cases();
 // Models of which two passes cannot be compared: with experts, among which the data choose, or a
 // projected embedding.
 std::vector<ModelCase> expert_cases();
+std::vector<ModelCase> staged_cases();  // of sequences that are long enough for their stages
 // Perceptrons, which have features instead of tokens.
 std::vector<ModelCase> perceptron_cases();
 // Models of which a part is frozen; what is trained beside them the reference does not know.

@@ -94,7 +94,8 @@ class ReferenceModel {
     const bool axial = c_.positions == "axial";
     const Tensor<S> axial_rows = axial ? w_.get<S>(name + ".axial_rows") : Tensor<S>{};
     const Tensor<S> axial_columns = axial ? w_.get<S>(name + ".axial_columns") : Tensor<S>{};
-    const Tensor<S> types = c_.token_types > 0 ? w_.get<S>(name + ".types") : Tensor<S>{};
+    const bool embeds = c_.token_types > 0 && c_.embedding_types;
+    const Tensor<S> types = embeds ? w_.get<S>(name + ".types") : Tensor<S>{};
     Tensor<S> x(tokens.size(), d);
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       const std::size_t position = i % side.length;
@@ -113,7 +114,7 @@ class ReferenceModel {
                          : axial_columns(position % axial_columns.rows, j - axial_rows.cols);
         }
         if (c_.positions == "sinusoidal") x(i, j) += sinusoid(position, j, d);
-        if (c_.token_types > 0) x(i, j) += types(type, j);
+        if (embeds) x(i, j) += types(type, j);
       }
     }
     if (c_.embedding_norm) x = norm_of(name + ".norm", x);
@@ -127,14 +128,14 @@ class ReferenceModel {
   }
 
   Tensor<S> attention(const std::string& name, const Side& side, RandomKey key, const Tensor<S>& x,
-                      const Tensor<S>* memory) const {
+                      const Tensor<S>* memory, std::span<const std::int32_t> memory_lengths) const {
     AttentionSetting a;
     a.batch = batch_.batch;
     a.heads = c_.heads;
     a.kv_heads = c_.kv_heads == 0 ? c_.heads : c_.kv_heads;
     a.dropout = {rate_, derive(key, "attention")};
     a.causal = memory == nullptr && side.name == "decoder";
-    a.key_lengths = memory == nullptr ? side.lengths : batch_.source_lengths;
+    a.key_lengths = memory == nullptr ? side.lengths : memory_lengths;
     const std::size_t d = c_.d_model;
     const std::size_t kv = d / a.heads * a.kv_heads;
     Tensor<S> q;
@@ -228,9 +229,9 @@ class ReferenceModel {
     if (which == 0 && mixes(i / per_layer)) {
       y = mixed(x, side.length);
     } else if (which == 0) {
-      y = attention(layer + ".attention", side, key, x, nullptr);
+      y = attention(layer + ".attention", side, key, x, nullptr, {});
     } else if (which == 1 && memory != nullptr) {
-      y = attention(layer + ".cross", side, key, x, memory);
+      y = attention(layer + ".cross", side, key, x, memory, batch_.source_lengths);
     } else if (const std::string kind = turn_of(c_.feed_forward, i / per_layer);
                kind.starts_with("experts")) {
       y = experts(kind, layer + ".feed_forward", side, x);
@@ -247,10 +248,100 @@ class ReferenceModel {
     return layer + (which == 1 && cross ? ".cross_norm" : ".feed_forward_norm");
   }
 
+  // The rows of a sequence that each pooled one is made of.
+  std::vector<std::vector<std::size_t>> windows(std::size_t length) const {
+    std::vector<std::size_t> order;
+    if (c_.stage_cls) order.push_back(0);
+    const std::size_t used = length - (c_.stage_cls && c_.stage_truncate ? 1 : 0);
+    for (std::size_t i = 0; i < used; ++i) order.push_back(i);
+    std::vector<std::vector<std::size_t>> all;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      if (i % 2 == 0) all.emplace_back();
+      all.back().push_back(order[i]);
+    }
+    return all;
+  }
+
+  Tensor<S> halved(const Tensor<S>& x, std::size_t length) const {
+    const auto all = windows(length);
+    Tensor<S> y(batch_.batch * all.size(), x.cols);
+    for (std::size_t i = 0; i < y.rows; ++i) {
+      const auto& rows = all[i % all.size()];
+      for (std::size_t j = 0; j < y.cols; ++j) {
+        const S a = x(i / all.size() * length + rows.front(), j);
+        const S b = x(i / all.size() * length + rows.back(), j);
+        const S larger = real_part(b) > real_part(a) ? b : a;
+        y(i, j) = c_.stage_pool == "max" ? larger : 0.5 * (a + b);
+      }
+    }
+    return y;
+  }
+
+  Tensor<S> repeated(const Tensor<S>& x, std::size_t length, std::size_t times) const {
+    const std::size_t rows = x.rows / batch_.batch;
+    std::vector<std::size_t> order;
+    for (std::size_t i = 0; i < rows; ++i) {
+      order.insert(order.end(), c_.stage_cls && i == 0 ? 1 : times, i);
+    }
+    Tensor<S> y(batch_.batch * length, x.cols);
+    for (std::size_t i = 0; i < y.rows; ++i) {
+      if (i % length >= order.size()) continue;
+      for (std::size_t j = 0; j < y.cols; ++j)
+        y(i, j) = x(i / length * rows + order[i % length], j);
+    }
+    return y;
+  }
+
+  // Post-norm layers, between whose stages sequences change their length.
+  Tensor<S> staged(const Side& whole, Tensor<S> x) const {
+    const std::vector<std::string> counts = split_list(c_.stages, '|');
+    std::vector<std::size_t> ends;
+    for (const std::string& count : counts) {
+      ends.push_back((ends.empty() ? 0 : ends.back()) + std::stoul(count));
+    }
+    Side side = whole;
+    Tensor<S> skip;
+    std::vector<std::vector<std::int32_t>> lengths(counts.size());
+    for (std::size_t layer = 0; layer < whole.layers; ++layer) {
+      const Side before = side;
+      Tensor<S> unpooled;
+      const auto end = static_cast<std::size_t>(std::ranges::find(ends, layer) - ends.begin());
+      if (end + 1 < ends.size()) {
+        const auto all = windows(side.length);
+        for (const std::int32_t real : side.lengths) {
+          lengths[end].push_back(static_cast<std::int32_t>(std::ranges::count_if(
+              all, [&](const auto& w) { return static_cast<std::int32_t>(w.back()) < real; })));
+        }
+        unpooled = x;
+        if (end == 0) skip = x;
+        x = halved(x, side.length);
+        side.length = all.size();
+        side.lengths = lengths[end];
+      } else if (end + 1 == ends.size()) {
+        x = add(repeated(x, whole.length, std::size_t{1} << end), skip);
+        side = whole;
+      }
+      const RandomKey key = derive(side.key, 2 * layer);
+      const std::string name = side.name + "." + std::to_string(layer);
+      Tensor<S> mixing;
+      if (unpooled.rows > 0 && c_.unpooled_keys) {
+        mixing = attention(name + ".attention", side, key, x, &unpooled, before.lengths);
+        mixing = drop(Dropout{rate_, derive(key, "residual")}, mixing);
+      } else {
+        mixing = branch(side, 2 * layer, x, nullptr);
+      }
+      x = norm_of(norm_name(side, 2 * layer, false), add(x, mixing));
+      x = norm_of(norm_name(side, 2 * layer + 1, false),
+                  add(x, branch(side, 2 * layer + 1, x, nullptr)));
+    }
+    return x;
+  }
+
   Tensor<S> stack(const Side& side, const Tensor<S>& input, const Tensor<S>* memory) const {
     const bool cross = memory != nullptr;
     const std::size_t count = side.layers * (cross ? 3 : 2);
     Tensor<S> x = input;
+    if (!c_.stages.empty()) return staged(side, input);
     if (c_.wiring == "post") {
       for (std::size_t i = 0; i < count; ++i) {
         x = norm_of(norm_name(side, i, cross), add(x, branch(side, i, x, memory)));

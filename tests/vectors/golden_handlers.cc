@@ -103,6 +103,7 @@ constexpr Handler kHandlers[] = {
     {"whole model: DebertaForMaskedLM", &run_own_model},
     {"whole model: DebertaV2ForMaskedLM", &run_own_model},
     {"whole model: DebertaV2ForTokenClassification", &run_own_model},
+    {"whole model: FunnelForMaskedLM", &run_own_model},
     {"chunked local self-attention layer (Reformer)", &run_local_layer},
     {"PEPITA training step", &run_pepita},
 };

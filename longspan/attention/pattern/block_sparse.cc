@@ -26,6 +26,7 @@ SparseHead geometry(const BlockPattern& pattern, std::size_t b, std::size_t h,
   head.offset = static_cast<std::ptrdiff_t>(position / step) + tile.shift;
   head.before = pattern.before();
   head.after = pattern.after();
+  head.stride = pattern.stride();
   head.gathered = pattern.gathered(b);
   return head;
 }
@@ -114,12 +115,12 @@ std::size_t most_tiles(const BlockPattern& pattern) {
   return most;
 }
 
-Work forward_work(const AttentionShape& s, const TileCounts& c, std::size_t terms) {
+Work forward_work(const AttentionShape& s, const TileCounts& c, const RelativeCounts& relative) {
   Work work;
-  work.maccs = c.pairs * (s.d + s.e) + c.table * s.d;
-  work[Kind::kMatmul] = c.queries * s.d * (c.table > 0 ? 2 : 1);
+  work.maccs = c.pairs * (s.d + s.e) + c.table * relative.width;
+  work[Kind::kMatmul] = c.queries * (s.d + (c.table > 0 ? relative.width : 0));
   work[Kind::kSoftmax] = 4 * c.pairs + (s.e + 3) * (c.query_tiles + c.queries);
-  if (terms > 0) work[Kind::kAdd] = terms * c.pairs;
+  if (relative.terms > 0) work[Kind::kAdd] = relative.terms * c.keys;
   if (s.dropout) work[Kind::kDropout] = c.pairs;
   work.bytes[static_cast<std::size_t>(Kind::kMatmul)] =
       4 * s.batch * (s.heads * s.m * (s.d + s.e + 1) + s.kv_heads * s.n * (s.d + s.e));
@@ -187,7 +188,7 @@ AttentionCost sparse_cost(const BlockPattern& pattern, const RelativeSizes& rela
   const AttentionShape& s = pattern.shape();
   const TileCounts counts = count(pattern, relative);
   AttentionCost cost;
-  cost.forward = forward_work(s, counts, terms_of(relative));
+  cost.forward = forward_work(s, counts, RelativeCounts::of(relative, s));
   cost.saved = s.batch * s.heads * s.m;
   cost.forward_scratch = Rooms::bytes(pattern, sparse_forward_scratch(s.d, s.e, relative.table)) +
                          KeyPlanes::bytes(pattern);
@@ -233,7 +234,7 @@ void sparse_forward(const BlockPattern& pattern, const SparseInputs& in, Heads y
       run(first * ratio + task / groups, groups - 1 - task % groups, keys, worker);
     });
   });
-  report(forward_work(s, rooms.total(), in.relative.terms()));
+  report(forward_work(s, rooms.total(), RelativeCounts::of(in.relative)));
 }
 
 }  // namespace longspan

@@ -14,9 +14,10 @@
 //             add      ρ·(d + e)                  sums of partial dk and dv
 //             dropout  2p
 //
-// Relative terms (deberta.h, transformer_xl.h) with t = Σ query × bucket of the table T add t·d
-// MACCs, M·d of matmul and a sum per pair and term to forward; 3·t·d MACCs, M·d of matmul and
-// 2·p·terms + M·d + ρ′ of add to backward, where ρ′ sums partial gradients of both tables.
+// Relative terms (deberta.h, transformer_xl.h, funnel.h) with t = Σ query × bucket of the table T,
+// whose rows are d′ wide, add t·d′ MACCs, M·d′ of matmul and a sum per pair and term to forward;
+// 3·t·d′ MACCs, M·d′ of matmul and 2·p·terms + M·d′ + ρ′ of add to backward, where ρ′ sums partial
+// gradients of both tables. Pairs with gathered keys have none.
 //
 // Threads: forward takes (sequence, head, 8 tiles of queries), as many key heads at a time as there
 // are threads, whose keys and values are copied head by head; backward (sequence, key head, chunk
@@ -62,6 +63,8 @@ class BlockPattern {
                            std::span<KeyRange> room) const = 0;
   virtual std::size_t most_ranges() const = 0;
   virtual std::size_t dilation(std::size_t /*h*/) const { return 1; }
+  // Positions from one query to the next; other than 1 only without banded ranges.
+  virtual std::size_t stride() const { return 1; }
   // The band of banded ranges, in rows of the head.
   virtual std::size_t before() const { return shape_.n; }
   virtual std::size_t after() const { return shape_.causal ? 0 : shape_.n; }
@@ -88,8 +91,8 @@ class FullPattern final : public BlockPattern {
 // Terms of the scores that depend on distances, of all heads; see kernels/sparse/block_sparse.h.
 struct RelativePlanes {
   const std::int32_t* bucket = nullptr;
-  ConstHeads q;      // [batch, heads, m, d]
-  ConstHeads table;  // [batch (stride 0), heads, buckets, d]
+  ConstHeads q;      // [batch, heads, m, d′]
+  ConstHeads table;  // [batch (stride 0), heads, buckets, d′]
   ConstHeads keys;   // [batch, heads, n, buckets]
 
   std::size_t terms() const { return (table.n > 0 ? 1U : 0U) + (keys.n > 0 ? 1U : 0U); }
@@ -97,7 +100,7 @@ struct RelativePlanes {
 
 struct RelativeGradients {
   Heads q;       // dqr, set; may be empty
-  Matrix table;  // [batch·heads·buckets, tile_pitch(d)], set
+  Matrix table;  // [batch·heads·buckets, tile_pitch(d′)], set
   Heads keys;    // [batch, heads, n, buckets], set
 };
 
@@ -121,6 +124,7 @@ struct RelativeSizes {
   const std::int32_t* bucket = nullptr;  // as in RelativePlanes; null: no terms
   std::size_t table = 0;                 // buckets of T
   std::size_t keys = 0;                  // buckets of K·Uᵀ
+  std::size_t width = 0;                 // of a row of T; 0: as a query
 };
 
 // cost() of a mechanism that is its pattern alone; others add to it.

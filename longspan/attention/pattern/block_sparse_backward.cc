@@ -24,13 +24,14 @@ std::size_t query_chunks(const AttentionShape& s) {
 // Rows of d floats that end with whole vectors can hold a sum themselves.
 bool in_place(std::size_t width) { return width % kTileUnit == 0; }
 
-Work backward_work(const AttentionShape& s, const TileCounts& c, std::size_t terms) {
+Work backward_work(const AttentionShape& s, const TileCounts& c, const RelativeCounts& relative) {
+  const std::size_t width = c.table > 0 ? relative.width : 0;
   Work work;
-  work.maccs = c.pairs * (3 * s.d + 2 * s.e) + c.queries * s.e + 3 * c.table * s.d;
-  work[Kind::kMatmul] = c.queries * (s.d + s.e + 1 + (c.table > 0 ? s.d : 0));
+  work.maccs = c.pairs * (3 * s.d + 2 * s.e) + c.queries * s.e + 3 * c.table * width;
+  work[Kind::kMatmul] = c.queries * (s.d + s.e + 1 + width);
   work[Kind::kSoftmax] = 4 * c.pairs;
-  work[Kind::kAdd] = c.partials * (s.d + s.e) + 2 * terms * c.pairs +
-                     (c.table > 0 ? c.queries * s.d : 0) + c.relative_partials;
+  work[Kind::kAdd] = c.partials * (s.d + s.e) + 2 * relative.terms * c.keys + c.queries * width +
+                     c.relative_partials;
   if (s.dropout) work[Kind::kDropout] = 2 * c.pairs;
   work.bytes[static_cast<std::size_t>(Kind::kMatmul)] =
       4 * s.batch * (s.heads * s.m * (2 * s.d + 2 * s.e + 1) + 2 * s.kv_heads * s.n * (s.d + s.e));
@@ -113,7 +114,8 @@ class Backward {
     const AttentionShape& s = pattern.shape();
     const std::size_t chunks = query_chunks(s);
     const std::size_t planes = s.batch * s.heads;
-    const std::size_t table = planes * relative.table * tile_pitch(s.d);
+    const std::size_t table =
+        planes * relative.table * tile_pitch(RelativeCounts::of(relative, s).width);
     return KeyPlanes::bytes(pattern) + Arena::bytes_for(planes * s.m) +
            Arena::bytes_for(sum_floats(s)) + Arena::bytes_for<Span>(s.batch * s.kv_heads * chunks) +
            Arena::bytes_for(chunks == 1 ? 0 : chunks * table) +
@@ -314,7 +316,8 @@ void count_partials(const BlockPattern& pattern, const RelativeSizes& relative,
     }
   }
   counts.relative_partials +=
-      (chunks - 1) * s.batch * s.heads * (relative.table * s.d + s.n * relative.keys);
+      (chunks - 1) * s.batch * s.heads *
+      (relative.table * RelativeCounts::of(relative, s).width + s.n * relative.keys);
 }
 
 }  // namespace
@@ -324,7 +327,7 @@ void detail::add_backward_cost(const BlockPattern& pattern, const RelativeSizes&
   const AttentionShape& s = pattern.shape();
   TileCounts counts = forward;
   count_partials(pattern, relative, counts);
-  cost.backward = backward_work(s, counts, terms_of(relative));
+  cost.backward = backward_work(s, counts, RelativeCounts::of(relative, s));
   cost.backward_scratch = Rooms::bytes(pattern, sparse_backward_scratch(s.d, s.e, relative.table)) +
                           Backward::bytes(pattern, relative);
 }
@@ -350,7 +353,7 @@ void sparse_backward(const BlockPattern& pattern, const SparseInputs& in, ConstH
       backward.reduce_relative(plane, rooms.counts(worker));
     });
   }
-  report(backward_work(s, rooms.total(), in.relative.terms()));
+  report(backward_work(s, rooms.total(), RelativeCounts::of(in.relative)));
 }
 
 }  // namespace longspan

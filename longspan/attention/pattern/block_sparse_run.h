@@ -128,9 +128,19 @@ class LaneValues {
 // Ranges for counting, which has no arena; kept from call to call.
 std::span<KeyRange> counting_room(std::size_t most);
 
-inline std::size_t terms_of(const RelativeSizes& relative) {
-  return (relative.table > 0 ? 1U : 0U) + (relative.keys > 0 ? 1U : 0U);
-}
+// What counts of the relative terms depend on.
+struct RelativeCounts {
+  std::size_t terms = 0;
+  std::size_t width = 0;  // of a row of T
+
+  static RelativeCounts of(const RelativeSizes& relative, const AttentionShape& s) {
+    return {(relative.table > 0 ? 1U : 0U) + (relative.keys > 0 ? 1U : 0U),
+            relative.width > 0 ? relative.width : s.d};
+  }
+  static RelativeCounts of(const RelativePlanes& relative) {
+    return {relative.terms(), relative.table.d};
+  }
+};
 
 // What backward adds to a cost, given what forward counted.
 void add_backward_cost(const BlockPattern& pattern, const RelativeSizes& relative,

@@ -1,10 +1,32 @@
 #include "longspan/attention/position/relative_table.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "longspan/kernels/tiled/tile_layout.h"
 
 namespace longspan {
+
+// By turning each pair (sin, cos) on by step·θ.
+void fill_sinusoids(std::ptrdiff_t first, std::size_t step, Matrix rows) {
+  const std::size_t half = (rows.cols + 1) / 2;
+  for (std::size_t c = 0; c < half; ++c) {
+    const double theta =
+        std::pow(10000.0, -2.0 * static_cast<double>(c) / static_cast<double>(rows.cols));
+    const double start = theta * static_cast<double>(first);
+    const double turn_sin = std::sin(theta * static_cast<double>(step));
+    const double turn_cos = std::cos(theta * static_cast<double>(step));
+    double sine = std::sin(start);
+    double cosine = std::cos(start);
+    for (std::size_t i = 0; i < rows.rows; ++i) {
+      rows.row_data(i)[c] = static_cast<float>(sine);
+      if (half + c < rows.cols) rows.row_data(i)[half + c] = static_cast<float>(cosine);
+      const double next = sine * turn_cos + cosine * turn_sin;
+      cosine = cosine * turn_cos - sine * turn_sin;
+      sine = next;
+    }
+  }
+}
 
 std::size_t packed_floats(std::size_t rows, const AttentionShape& s) {
   return s.heads * rows * tile_pitch(s.d);

@@ -1,7 +1,6 @@
 #include "longspan/attention/position/transformer_xl.h"
 
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "longspan/attention/position/relative_table.h"
@@ -26,28 +25,6 @@ struct Distances {
   std::size_t count;  // T
   std::size_t noted;  // whose rows of Kr are in the notes
 };
-
-// R for the fresh distances, by turning each pair (sin, cos) on by θ.
-void fill_sinusoids(const Distances& distances, Matrix r) {
-  const std::size_t half = (r.cols + 1) / 2;
-  for (std::size_t c = 0; c < half; ++c) {
-    const double theta =
-        std::pow(10000.0, -2.0 * static_cast<double>(c) / static_cast<double>(r.cols));
-    const double start =
-        theta * (static_cast<double>(distances.first) + static_cast<double>(distances.noted));
-    const double turn_sin = std::sin(theta);
-    const double turn_cos = std::cos(theta);
-    double sine = std::sin(start);
-    double cosine = std::cos(start);
-    for (std::size_t i = 0; i < r.rows; ++i) {
-      r.row_data(i)[c] = static_cast<float>(sine);
-      if (half + c < r.cols) r.row_data(i)[half + c] = static_cast<float>(cosine);
-      const double next = sine * turn_cos + cosine * turn_sin;
-      cosine = cosine * turn_cos - sine * turn_sin;
-      sine = next;
-    }
-  }
-}
 
 void fill_buckets(const Distances& distances, std::size_t keys, std::span<std::int32_t> out) {
   const auto last = static_cast<std::ptrdiff_t>(distances.count) - 1;
@@ -152,7 +129,7 @@ TransformerXlAttention::Operands TransformerXlAttention::prepare(const Attention
   const auto buckets = arena.take<std::int32_t>(bucket_count(x.shape.n));
   fill_buckets(distances, x.shape.n, buckets);
   x.r = arena.matrix(distances.fresh(), inputs());
-  fill_sinusoids(distances, x.r);
+  fill_sinusoids(distances.first + static_cast<std::ptrdiff_t>(distances.noted), 1, x.r);
   const Matrix kr = arena.matrix(distances.fresh(), w);
   distances_.forward(x.r, kr);
   x.in = SparseInputs::of(in);

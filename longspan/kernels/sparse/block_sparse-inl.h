@@ -139,22 +139,33 @@ inline void relative_scores(const SparseHead& head, const QueryTile& tile, Rows 
 // The buckets of one key and a vector of queries.
 struct Buckets {
   const std::int32_t* at;
-  bool equal() const { return at[0] == at[kVectorLanes - 1]; }
+  std::size_t stride;  // between those of two queries
+  bool equal() const { return at[0] == at[(kVectorLanes - 1) * stride]; }
   // One apart: the buckets are neighbours in memory.
-  bool consecutive() const {
-    return at[kVectorLanes - 1] - at[0] == static_cast<std::int32_t>(kVectorLanes) - 1;
+  bool consecutive() const { return stride == 1 && spread(1); }
+  bool two_apart() const { return stride == 2 && spread(2); }
+  bool spread(std::int32_t step) const {
+    return at[(kVectorLanes - 1) * stride] - at[0] ==
+           step * (static_cast<std::int32_t>(kVectorLanes) - 1);
+  }
+  HWY_INLINE hn::Vec<hn::RebindToSigned<DF>> load() const {
+    const hn::RebindToSigned<DF> di;
+    if (stride == 1) return hn::LoadU(di, at);
+    return hn::GatherIndex(
+        di, at, hn::Mul(hn::Iota(di, 0), hn::Set(di, static_cast<std::int32_t>(stride))));
   }
 };
 
 inline Buckets buckets_at(const SparseHead& head, const SparseTile& t, std::size_t key,
                           std::size_t lane) {
   return {head.relative.bucket + head.position(t.query + lane) -
-          static_cast<std::ptrdiff_t>(t.keys.begin + key)};
+              static_cast<std::ptrdiff_t>(t.keys.begin + key),
+          head.stride};
 }
 
-// Lane k of row k from p on; of kLanes < kVectorLanes rows, again and again. Joining two halves is
-// faster than to gather lanes.
-template <std::size_t kLanes = kVectorLanes>
+// Lane k of row k·kStep from p on; of kLanes < kVectorLanes rows, again and again. Joining two halves
+// is faster than to gather lanes.
+template <std::size_t kStep, std::size_t kLanes = kVectorLanes>
 HWY_INLINE VF diagonal(const float* p) {
   const DF d;
   if constexpr (kLanes == 1) {
@@ -162,8 +173,8 @@ HWY_INLINE VF diagonal(const float* p) {
   } else {
 #if HWY_TARGET != HWY_SCALAR
     const hn::RepartitionToWide<DF> pairs;
-    const VF low = diagonal<kLanes / 2>(p);
-    const VF high = diagonal<kLanes / 2>(p + kLanes / 2 * kPitch);
+    const VF low = diagonal<kStep, kLanes / 2>(p);
+    const VF high = diagonal<kStep, kLanes / 2>(p + kLanes / 2 * kStep * kPitch);
     if constexpr (kLanes == 2) return hn::OddEven(high, low);
     if constexpr (kLanes == 4) {
       return hn::BitCast(d, hn::OddEven(hn::BitCast(pairs, high), hn::BitCast(pairs, low)));
@@ -180,17 +191,17 @@ HWY_INLINE VF table_term(const Buckets& b, const float* scores, std::size_t lane
   const hn::RebindToSigned<DF> di;
   const float* first = scores + static_cast<std::size_t>(*b.at) * kPitch + lane;
   if (b.equal()) return hn::LoadU(d, first);
-  if (b.consecutive()) return diagonal(first);
-  const auto row = hn::Mul(hn::LoadU(di, b.at), hn::Set(di, static_cast<std::int32_t>(kPitch)));
+  if (b.consecutive()) return diagonal<1>(first);
+  if (b.two_apart()) return diagonal<2>(first);
+  const auto row = hn::Mul(b.load(), hn::Set(di, static_cast<std::int32_t>(kPitch)));
   return hn::GatherIndex(d, scores, hn::Add(row, hn::Iota(di, static_cast<std::int32_t>(lane))));
 }
 
 HWY_INLINE VF key_term(const Buckets& b, const float* row) {
   const DF d;
-  const hn::RebindToSigned<DF> di;
   if (b.consecutive()) return hn::LoadU(d, row + *b.at);
   if (b.equal()) return hn::Set(d, row[*b.at]);
-  return hn::GatherIndex(d, row, hn::LoadU(di, b.at));
+  return hn::GatherIndex(d, row, b.load());
 }
 
 // S += the relative terms of a group of lanes.

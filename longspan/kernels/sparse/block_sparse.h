@@ -6,7 +6,7 @@
 //
 //   whole     every query of the tile sees every key of it
 //   banded    the query at position p sees the keys p − before … p + after of it
-//   gathered  the keys gathered[begin … end), each seen by every query
+//   gathered  the keys gathered[begin … end), each seen by every query, without relative terms
 //
 // Backward stays at the queries: dq of the tile is summed in the cache over its whole list, dk and
 // dv are added to rows of the caller's sums. With s = scale,
@@ -14,7 +14,7 @@
 //   dPᵀ = V·(s·dy)ᵀ,  dS = P⊙(dP − s·D),  dV += Pᵀ·dy,  dK += dSᵀ·Q,  dQᵀ += Kᵀ·dSᵀ
 //
 // Relative terms add s·(qr_i·T_b + k_j·U_b) to the score of (i, j), where b = bucket(p_i − j):
-// s·T·qrᵀ is one product per tile of queries, K·Uᵀ is given.
+// s·T·qrᵀ is one product per tile of queries, K·Uᵀ is given; rows of T may be narrower than keys.
 #pragma once
 
 #include <cstddef>
@@ -46,11 +46,13 @@ struct QueryTile {
 // Terms of the score that depend on the distance p_i − j.
 struct RelativeTerms {
   const std::int32_t* bucket = nullptr;  // of distance 0; never falls as the distance grows
-  ConstMatrix q;                         // qr, [m, d]
-  ConstMatrix table;                     // T, [buckets, d]; no rows: no such term
+  ConstMatrix q;                         // qr, [m, d′], d′ ≤ d
+  ConstMatrix table;                     // T, [buckets, d′]; no rows: no such term
   ConstMatrix keys;                      // s·log₂e·K·Uᵀ, [n, buckets]; no rows: no such term
 
-  bool active() const { return table.rows > 0 || keys.rows > 0; }
+  bool active(const KeyRange& keys_of) const {
+    return keys_of.kind != KeyRange::Kind::kGathered && (table.rows > 0 || keys.rows > 0);
+  }
   std::size_t buckets() const { return table.rows > 0 ? table.rows : keys.cols; }
 };
 
@@ -61,6 +63,7 @@ struct SparseHead {
   ConstMatrix v;  // [n, e]
   float scale = 1.0F;
   std::ptrdiff_t offset = 0;  // the position of query 0 among the keys
+  std::size_t stride = 1;     // positions from one query to the next; banded ranges need 1
   std::size_t before = 0;
   std::size_t after = 0;
   // The keys that gathered ranges name, as rows of all_k and all_v (k and v themselves unless they
@@ -84,7 +87,9 @@ struct SparseHead {
     if (r.kind != KeyRange::Kind::kBanded) return r.size();
     return clip(position(i) + static_cast<std::ptrdiff_t>(after) + 1, r);
   }
-  std::ptrdiff_t position(std::size_t i) const { return static_cast<std::ptrdiff_t>(i) + offset; }
+  std::ptrdiff_t position(std::size_t i) const {
+    return static_cast<std::ptrdiff_t>(i * stride) + offset;
+  }
 
  private:
   static std::size_t clip(std::ptrdiff_t key, const KeyRange& r) {

@@ -84,7 +84,8 @@ void sparse_tile_gradients(const SparseHead& head, const SparseTile& t, const Ti
       tile_gemm_group<kVectors>({keys.v.data + rows.begin * keys.v.stride, keys.v.stride},
                                 {x.dyt, kPitch}, rows.count(), head.v.cols, {x.ds + from, kPitch},
                                 column);
-      if (head.relative.active()) add_relative<kVectors>(head, t, rows, column, x.relative, x.p);
+      if (head.relative.active(t.keys))
+        add_relative<kVectors>(head, t, rows, column, x.relative, x.p);
       hide_outside<kVectors>(head, t, rows, column, x.p);
       if (head.dropout.active()) {
         for_each_sparse_dropout<kVectors>(
@@ -159,7 +160,7 @@ HWY_INLINE void add_table_gradient(const Buckets& b, const float* ds, std::size_
     return;
   }
   for (std::size_t i = 0; i < lanes; ++i) {
-    drelative[static_cast<std::size_t>(b.at[i]) * kPitch + i] += ds[i];
+    drelative[static_cast<std::size_t>(b.at[i * b.stride]) * kPitch + i] += ds[i];
   }
 }
 
@@ -172,7 +173,7 @@ HWY_INLINE void add_keys_gradient(const Buckets& b, const float* ds, std::size_t
   } else if (lanes == kVectorLanes && b.equal()) {
     row[*b.at] += hn::GetLane(hn::SumOfLanes(d, hn::LoadU(d, ds)));
   } else {
-    for (std::size_t i = 0; i < lanes; ++i) row[b.at[i]] += ds[i];
+    for (std::size_t i = 0; i < lanes; ++i) row[b.at[i * b.stride]] += ds[i];
   }
 }
 
@@ -224,7 +225,7 @@ void backward_sparse_tile(const SparseHead& head, const SparseTile& t, const Key
   }
   prefetch_keys(head.v, next);
   add_query_gradient(head, t, keys, x);
-  if (head.relative.active()) add_relative_gradient(head, t, x, gradient);
+  if (head.relative.active(t.keys)) add_relative_gradient(head, t, x, gradient);
 }
 
 SparseQueries pack_sparse_queries(const SparseHead& head, const QueryTile& tile,
@@ -292,7 +293,14 @@ void SparseBackward(const SparseHead& head, const QueryTile& tile, const SparseG
   for_each_tile(head, tile, [&](const SparseTile& t, const KeyRange& next) {
     backward_sparse_tile(head, t, next, x, gradient, memory, at);
   });
-  if (rows.count() > 0) finish_relative(head, tile, rows, gradient, memory, at);
+  if (rows.count() > 0) {
+    finish_relative(head, tile, rows, gradient, memory, at);
+  } else {
+    // Every key that it sees is gathered.
+    for (std::size_t i = 0; i < std::min(tile.lanes, gradient.dqr.rows); ++i) {
+      std::ranges::fill(gradient.dqr.row(tile.first + i), 0.0F);
+    }
+  }
   transpose<false>(memory + at.dqt, kPitch, d, tile.lanes, 1.0F, gradient.dq.row_data(tile.first),
                    gradient.dq.stride);
   count_query_tile(head, tile, counts);

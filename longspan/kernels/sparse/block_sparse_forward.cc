@@ -62,7 +62,7 @@ void forward_sparse_tile(const SparseHead& head, const SparseTile& t, const Tile
     float* from = s + rows.begin * kPitch;
     tile_gemm_group<kVectors>({keys.k.data + rows.begin * keys.k.stride, keys.k.stride},
                               {state.q, kPitch}, rows.count(), head.q.cols, {from, kPitch}, column);
-    if (head.relative.active()) {
+    if (head.relative.active(t.keys)) {
       add_relative<kVectors>(head, t, rows, column, scratch.relative, s);
     }
     hide_outside<kVectors>(head, t, rows, column, s);
@@ -126,6 +126,7 @@ DistanceRange distances(const SparseHead& head, const QueryTile& tile) {
   DistanceRange r;
   bool any = false;
   for (const KeyRange& range : tile.ranges) {
+    if (range.kind == KeyRange::Kind::kGathered) continue;
     const std::size_t begin = head.seen_begin(tile.first, range);
     const std::size_t end = head.seen_end(tile.first + tile.lanes - 1, range);
     if (begin >= end) continue;
@@ -153,6 +154,7 @@ void count_query_tile(const SparseHead& head, const QueryTile& tile, TileCounts&
     for_each_key_tile(range, [&](const KeyRange& keys) {
       if (keys.kind != KeyRange::Kind::kBanded) {
         counts.pairs += tile.lanes * keys.size();
+        counts.keys += keys.kind == KeyRange::Kind::kWhole ? tile.lanes * keys.size() : 0;
         counts.query_tiles += tile.lanes;
         return;
       }
@@ -160,6 +162,7 @@ void count_query_tile(const SparseHead& head, const QueryTile& tile, TileCounts&
         const std::size_t begin = head.seen_begin(i, keys);
         const std::size_t end = head.seen_end(i, keys);
         counts.pairs += end > begin ? end - begin : 0;
+        counts.keys += end > begin ? end - begin : 0;
         counts.query_tiles += end > begin ? 1 : 0;
       }
     });

@@ -57,11 +57,12 @@ struct TiledHead {
 
 // What ran; a cache line of its own for each worker.
 struct alignas(64) TileCounts {
-  std::uint64_t queries = 0;            // read, scaled and finished
-  std::uint64_t pairs = 0;              // query × key
-  std::uint64_t query_tiles = 0;        // query × tile of kKeyBlock keys
-  std::uint64_t query_passes = 0;       // query × pass of kKeyPass keys (backward)
-  std::uint64_t keys = 0;               // keys whose gradient was written (backward)
+  std::uint64_t queries = 0;       // read, scaled and finished
+  std::uint64_t pairs = 0;         // query × key
+  std::uint64_t query_tiles = 0;   // query × tile of kKeyBlock keys
+  std::uint64_t query_passes = 0;  // query × pass of kKeyPass keys (backward)
+  // Keys whose gradient was written (backward); of lists of keys: pairs with terms of the distance.
+  std::uint64_t keys = 0;
   std::uint64_t partials = 0;           // rows added from partial sums (backward)
   std::uint64_t table = 0;              // query × bucket of a table of distances
   std::uint64_t relative_partials = 0;  // elements added from partial gradients of such tables
