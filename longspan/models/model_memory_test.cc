@@ -65,6 +65,49 @@ TEST_P(PlannedModel, ShapeAloneIsEnough) {
   EXPECT_EQ(model.inference_bytes(shape), model.inference_bytes(data.view()));
 }
 
+// What a training step keeps until backward, written out by hand: R rows of width d, f of a
+// feed-forward, h heads, v outputs, L layers.
+//
+//   a norm         x̂ and 1/σ                        R·d, R
+//   attention      q|k|v, the heads' outputs, L      3·R·d, R·d, R·h
+//   feed-forward   z and h                           2·R·f
+//   post-norm      the two and two norms, and each sublayer's output
+//   pre-norm       the two and two norms, what the norms gave, and two buffers that take turns
+//   reversible     two streams and their mean, at any depth
+//   checkpointing  the input of each layer, and the output of the last
+TEST(KeptMemory, IsWhatTheWiringSays) {
+  constexpr std::size_t kBatch = 3, kLength = 37, kWidth = 24, kHidden = 41, kHeads = 4,
+                        kVocab = 19;
+  constexpr std::size_t kRows = kBatch * kLength;
+  const auto bytes = [](std::size_t floats) { return (4 * floats + 63) / 64 * 64; };
+  const std::size_t row = bytes(kRows * kWidth);
+  const std::size_t norm = row + bytes(kRows);
+  const std::size_t attention = bytes(3 * kRows * kWidth) + row + bytes(kRows * kHeads);
+  const std::size_t feed_forward = 2 * bytes(kRows * kHidden);
+  const std::size_t logits = bytes(kRows * kVocab);
+  for (const std::size_t layers : {1U, 2U, 5U}) {
+    ModelConfig c;
+    c.layers = layers;
+    c.d_model = kWidth;
+    c.d_ff = kHidden;
+    c.heads = kHeads;
+    c.vocab = kVocab;
+    c.max_length = kLength;
+    const auto kept = [&](const std::string& wiring, bool checkpointing) {
+      c.wiring = wiring;
+      c.checkpointing = checkpointing;
+      return Model(c).walk_training({.batch = kBatch, .length = kLength}).kept;
+    };
+    const std::size_t embedded = row;
+    const std::size_t layer = attention + feed_forward + 2 * norm;
+    EXPECT_EQ(kept("post", false), embedded + layers * (layer + 2 * row) + logits);
+    EXPECT_EQ(kept("pre", false), embedded + row + layers * (layer + 2 * row) + norm + logits);
+    EXPECT_EQ(kept("reversible", false), embedded + 2 * row + norm + logits);
+    EXPECT_EQ(kept("post", true), embedded + layers * row + logits);
+    EXPECT_EQ(kept("pre", true), embedded + layers * row + norm + logits);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Cases, PlannedModel, ::testing::ValuesIn(testing::model_cases()),
                          [](const auto& instance) { return instance.param.name; });
 INSTANTIATE_TEST_SUITE_P(Perceptrons, PlannedModel,
