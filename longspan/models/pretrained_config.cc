@@ -32,21 +32,32 @@ ModelConfig post_norm_encoder() {
   return c;
 }
 
-ModelConfig bert_config(const Fields& f) {
+// The fields that BERT and its relatives share, and what they are where the config is silent.
+struct Silent {
+  const char* activation;
+  std::size_t token_types;
+  std::int64_t padding_token;
+};
+ModelConfig bert_sizes(const Fields& f, const Silent& silent) {
   ModelConfig c = post_norm_encoder();
   c.layers = f.layers("num_hidden_layers");
   c.d_model = f.size("hidden_size");
-  c.heads = f.size("num_attention_heads");
   c.d_ff = f.size("intermediate_size");
   c.vocab = f.size("vocab_size");
   c.max_length = f.size("max_position_embeddings");
-  c.token_types = f.size("type_vocab_size", 2);
-  c.activation = f.activation("hidden_act", "gelu");
+  c.token_types = f.size("type_vocab_size", silent.token_types);
+  c.activation = f.activation("hidden_act", silent.activation);
   c.norm_epsilon = f.number("layer_norm_eps", 1e-12);
   c.dropout = f.number("hidden_dropout_prob", 0.1);
   c.init_deviation = f.number("initializer_range", 0.02);
-  c.padding_token = f.has("pad_token_id") ? f.token("pad_token_id") : 0;
+  c.padding_token = f.has("pad_token_id") ? f.token("pad_token_id") : silent.padding_token;
   c.tied = f.flag("tie_word_embeddings", true);
+  return c;
+}
+
+ModelConfig bert_config(const Fields& f) {
+  ModelConfig c = bert_sizes(f, {.activation = "gelu", .token_types = 2, .padding_token = 0});
+  c.heads = f.size("num_attention_heads");
   f.refuse(f.text("position_embedding_type", "absolute") != "absolute", "relative positions");
   f.refuse(f.flag("is_decoder", false), "causal or cross-attention in an encoder");
   return c;
@@ -55,20 +66,8 @@ ModelConfig bert_config(const Fields& f) {
 // No attention, and so no heads. The mixing itself is never dropped there; here it is, like any
 // branch, when such a model is trained with dropout.
 ModelConfig fnet_config(const Fields& f) {
-  ModelConfig c = post_norm_encoder();
-  c.layers = f.layers("num_hidden_layers");
-  c.d_model = f.size("hidden_size");
+  ModelConfig c = bert_sizes(f, {.activation = "gelu_new", .token_types = 4, .padding_token = 3});
   c.heads = 1;
-  c.d_ff = f.size("intermediate_size");
-  c.vocab = f.size("vocab_size");
-  c.max_length = f.size("max_position_embeddings");
-  c.token_types = f.size("type_vocab_size", 4);
-  c.activation = f.activation("hidden_act", "gelu_new");
-  c.norm_epsilon = f.number("layer_norm_eps", 1e-12);
-  c.dropout = f.number("hidden_dropout_prob", 0.1);
-  c.init_deviation = f.number("initializer_range", 0.02);
-  c.padding_token = f.has("pad_token_id") ? f.token("pad_token_id") : 3;
-  c.tied = f.flag("tie_word_embeddings", true);
   c.attention = "fnet";
   c.embedding_projection = true;
   return c;
