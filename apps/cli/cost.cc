@@ -129,6 +129,10 @@ void run(const CostOptions& o, const Common& common) {
   if (!workload.note.empty()) fmt::print(stderr, "note: {}\n", workload.note);
   if (o.verify) return print_verification(workload, {.memory = !o.solve.memory.empty()}, common);
   const CostReport report = report_of(o, workload, common);
+  const bool asks_paper = !o.solve.what.empty() || o.formula || o.latex || !o.as.empty();
+  require(workload.in_paper() || !asks_paper,
+          "[cost] formulas, crossovers and other tools' counts are those of attention and dense "
+          "layers; this model has others");
   if (!o.solve.what.empty()) return print_crossovers(report, common.json);
   if (o.formula || o.latex) return print_formulas(report, o.latex);
   std::optional<ConventionReport> as;

@@ -127,17 +127,19 @@ void print_phases(const CostReport& report, const ViewCounts& view) {
        [](const RuleCounts& counts) { return counts.phase(CostPhase::kOptimizer); });
 }
 
-// Every view, so that a number is never read without the others beside it.
+// Every view that there is, so that a number is never read without the others beside it.
 void print_rules(const CostReport& report) {
   const bool run = report.tokens.has_value();
+  std::vector<CostView> views = {CostView::kExecuted};
+  if (report.workload.in_paper()) views.assign(kCostViews.begin(), kCostViews.end());
   fmt::print("\n{:<10}", run ? "all tokens" : "one step");
-  for (const CostView view : kCostViews) {
+  for (const CostView view : views) {
     fmt::print("{:>11} {:>9} {:>7}", name_of(view), "FLOPs", "÷ BP");
   }
   fmt::print("\n");
   for (const LearningRule rule : report.shown_rules) {
     fmt::print("{:<10}", name_of(rule));
-    for (const CostView which : kCostViews) {
+    for (const CostView which : views) {
       const ViewCounts& view = report.view(which);
       const CountValue step = view.rule(rule).total();
       const CountValue all = report.of_run(step);
@@ -224,6 +226,7 @@ void collect_reasons(const ViewCounts& a, const ViewCounts& b, std::set<int>& re
 }
 
 void print_reasons(const CostReport& report) {
+  if (!report.workload.in_paper()) return;
   const ViewCounts& printed = report.view(CostView::kPrinted);
   std::set<int> reasons;
   for (const CostView view : {CostView::kCorrected, CostView::kExecuted}) {

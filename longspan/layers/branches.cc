@@ -56,15 +56,17 @@ std::unique_ptr<Branch> make_fourier(std::string_view options, const BranchSite&
 }
 
 constexpr std::array kBranches = {
-    BranchKind{"attention", "attention", "self-attention by a mechanism", &make_self},
-    BranchKind{"cross", "cross", "attention to another sequence", &make_cross},
-    BranchKind{"pooled", "attention", "attention of a pooled sequence to what it was pooled from",
-               &make_pooled},
-    BranchKind{"fnet", "mixer", "the Fourier transform over positions and features", &make_fourier},
-    BranchKind{"dense", "feed_forward", "two matrices and an activation, gated if asked",
-               &make_dense},
-    BranchKind{"experts", "feed_forward", "feed-forwards among which a router chooses",
-               &make_experts},
+    BranchKind{"attention", BranchRole::kMixer, "attention", "self-attention by a mechanism",
+               &make_self},
+    BranchKind{"cross", BranchRole::kReader, "cross", "attention to another sequence", &make_cross},
+    BranchKind{"pooled", BranchRole::kReader, "attention",
+               "attention of a pooled sequence to what it was pooled from", &make_pooled},
+    BranchKind{"fnet", BranchRole::kMixer, "mixer",
+               "the Fourier transform over positions and features", &make_fourier},
+    BranchKind{"dense", BranchRole::kFeedForward, "feed_forward",
+               "two matrices and an activation, gated if asked", &make_dense},
+    BranchKind{"experts", BranchRole::kFeedForward, "feed_forward",
+               "feed-forwards among which a router chooses", &make_experts},
 };
 
 std::string_view name_part(std::string_view specification) {
@@ -94,8 +96,23 @@ std::unique_ptr<Branch> make_branch(std::string_view specification, const Branch
 }
 
 std::string mixer_of(std::string_view specification) {
-  return find_branch(specification) != nullptr ? std::string(specification)
-                                               : "attention:" + std::string(specification);
+  const BranchKind* kind = find_branch(specification);
+  if (kind == nullptr) return "attention:" + std::string(specification);
+  require(kind->role == BranchRole::kMixer,
+          "[block] '{}' does not mix tokens; need a mechanism or fnet", kind->name);
+  return std::string(specification);
+}
+
+std::string feed_forward_of(std::string_view specification) {
+  const BranchKind* kind = find_branch(specification);
+  if (kind == nullptr || kind->role != BranchRole::kFeedForward) {
+    std::vector<std::string_view> known;
+    for (const BranchKind& k : kBranches) {
+      if (k.role == BranchRole::kFeedForward) known.push_back(k.name);
+    }
+    throw_unknown("block", "feed-forward", name_part(specification), known);
+  }
+  return std::string(specification);
 }
 
 }  // namespace longspan

@@ -28,8 +28,12 @@ struct BranchSite {
   std::size_t step = 1;  // tokens of the model's input from one of its keys to the next
 };
 
+// What a branch is to its block.
+enum class BranchRole : std::uint8_t { kMixer, kReader, kFeedForward };
+
 struct BranchKind {
   std::string_view name;
+  BranchRole role;
   std::string_view
       place;  // its parameters are "<block>.<place>.…", its norm's "<block>.<place>_norm.…"
   std::string_view summary;  // one line
@@ -42,7 +46,10 @@ std::span<const BranchKind> branch_kinds();
 const BranchKind* find_branch(std::string_view specification);
 std::unique_ptr<Branch> make_branch(std::string_view specification, const BranchSite& site);
 
-// The branch that mixes tokens: "attention:" with a mechanism, or a mixer's own name.
+// The branch that mixes tokens: "attention:" with a mechanism, or a mixer's own name. Throws Error
+// for a branch that does not.
 std::string mixer_of(std::string_view specification);
+// Throws Error for what is no feed-forward.
+std::string feed_forward_of(std::string_view specification);
 
 }  // namespace longspan

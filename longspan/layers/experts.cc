@@ -11,7 +11,9 @@ namespace longspan {
 namespace {
 
 const ExpertsConfig& checked(const ExpertsConfig& c) {
+  constexpr std::size_t kMost = 4096;  // more than anybody has trained
   require(c.experts >= 1, "[experts] experts is 0; need 1 or more");
+  require(c.experts <= kMost, "[experts] experts is {}; need at most {}", c.experts, kMost);
   require(c.top >= 1 && c.top <= c.experts, "[experts] top is {}; need 1 to {}, the experts", c.top,
           c.experts);
   require(c.capacity > 0.0, "[experts] capacity is {}; need a factor above 0", c.capacity);

@@ -53,7 +53,7 @@ StackConfig stack_config(const ModelConfig& c, const Side& side,
       const std::string& cross = c.cross_attention.empty() ? side.attention : c.cross_attention;
       block.push_back("cross:" + turn_of(cross, i));
     }
-    block.push_back(turn_of(c.feed_forward, i));
+    block.push_back(feed_forward_of(turn_of(c.feed_forward, i)));
     branches += block.size();
   }
   // Residual branches start small, so that the sum of all of them has the variance of one

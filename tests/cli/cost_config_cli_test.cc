@@ -66,6 +66,30 @@ TEST(CostOfConfig, AttentionIsTheModelsOwn) {
   EXPECT_EQ(reformer["parameters"]["total"], 149182722);
 }
 
+// What the paper does not have is counted as it is executed, by backpropagation.
+TEST(Cost, ModelsBeyondThePaper) {
+  const std::vector<std::string> size = {"cost", "--encoder-layers", "2", "--d-model",
+                                         "16",   "--heads",          "2", "--vocab",
+                                         "10",   "--length",         "8"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), size.begin(), size.end());
+    return longspan(more);
+  };
+  for (const std::vector<std::string>& kind :
+       {std::vector<std::string>{"--attention", "fnet"}, {"--feed-forward", "experts:experts=4"}}) {
+    const Outcome outcome = with(kind);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_NE(outcome.out.find("executed"), std::string::npos);
+    EXPECT_EQ(outcome.out.find("printed"), std::string::npos);
+    std::vector<std::string> formula = kind;
+    formula.emplace_back("--formula");
+    expect_wrong_input(with(formula), "this model has others");
+  }
+  expect_wrong_input(with({"--attention", "experts"}), "'experts' does not mix tokens");
+  expect_wrong_input(with({"--feed-forward", "flash"}), "unknown feed-forward 'flash'");
+  expect_wrong_input(with({"--feed-forward", "experts:experts=1000000"}), "need at most 4096");
+}
+
 TEST(Cost, NoBiasAndAttentionBiasContradict) {
   expect_wrong_input(longspan({"cost", "--encoder-layers", "1", "--d-model", "8", "--heads", "2",
                                "--vocab", "9", "--length", "4", "--no-bias", "--attention-bias"}),
