@@ -40,10 +40,12 @@ FAULTS = [
      "    const Place::Again again;\n", "", WALK),
     ("data that steer the walk", "longspan/layers/routing.cc",
      "  return recorded(routing) ? static_cast<std::size_t>(routing->loads[e]) : even_rows(o, e);",
-     "  return even_rows(o, e);", WALK),
+     "  return routing == nullptr ? even_rows(o, e) : even_rows(o, e);", WALK),
     ("adapters that forget a stream", "longspan/layers/multi_head_attention.cc",
-     "  for (const Stream& s : streams_.given) {\n    const auto source",
-     "  for (const Stream& s : std::span(streams_.given).first(1)) {\n    const auto source", WALK),
+     "  for (std::size_t i = 0; i < streams_.given.size(); ++i) {\n"
+     "    const Stream& s = streams_.given[i];\n    const auto source",
+     "  for (std::size_t i = 0; i < 1; ++i) {\n"
+     "    const Stream& s = streams_.given[i];\n    const auto source", WALK),
 ]
 
 
