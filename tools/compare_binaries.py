@@ -31,7 +31,7 @@ def tensors(path):
 
 
 def runs(program):
-    """(name, arguments) of every run, as the program's registries have them."""
+    """(name, arguments) of every run, as the registries of the earlier program have them."""
     known = json.loads(subprocess.run([program, "list", "--json"], check=True,
                                       capture_output=True, text=True).stdout)
     rules = [r["name"] for r in known["rules"]] if "rules" in known else ["bp", "pepita", "mempepita"]
@@ -72,7 +72,7 @@ def main():
     options = parser.parse_args()
     passed = failed = 0
     with tempfile.TemporaryDirectory() as scratch:
-        for i, (name, arguments) in enumerate(runs(options.after)):
+        for i, (name, arguments) in enumerate(runs(options.before)):
             a, b = (train(program, arguments, pathlib.Path(scratch) / f"{i}{which}", options.steps)
                     for which, program in (("a", options.before), ("b", options.after)))
             if isinstance(a, str) or isinstance(b, str):
