@@ -37,7 +37,9 @@ Written write(const GenerateOptions& o, Model& model, const Task& task, bool sho
   std::vector<std::int32_t> prompt = task.encode(o.prompt);
   require(!prompt.empty(), "[generate] the prompt is empty; need at least one character");
   // An answer stands alone; a text goes on from its prompt.
-  if (shows && task.boundary() < 0) fmt::print("{}", task.decode(prompt));
+  if (shows && task.boundary() < 0) {
+    fmt::print("{}", task.decode(std::span(prompt).subspan(task.prelude())));
+  }
   Writer writer(model, std::move(prompt), task.boundary());
   Sampler sampler(o.sampler);
   Written written;

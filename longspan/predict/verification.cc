@@ -25,13 +25,21 @@ Meter metered(Body body) {
 }
 
 void count(ModelRun& run, Verification& v) {
+  // How many rows each expert has is a fact that comes with the batch: that of the run.
+  std::vector<std::int32_t> loads;
+  const auto predicted = [&](bool training) {
+    Batch batch = run.batch();
+    loads = run.model().loads();
+    batch.loads = loads;
+    return total(run.model().cost(batch, training));
+  };
   const Meter inference = metered([&] { run.forward(); });
-  const Cost once = total(run.model().cost(run.batch(), /*training=*/false));
+  const Cost once = predicted(/*training=*/false);
   v.counts.push_back({"inference", once.forward, inference.total(Phase::kForward)});
   v.inference_arena = {run.model().inference_bytes(run.batch()), run.model().arena().peak()};
 
   const Meter training = metered([&] { run.gradients(); });
-  const Cost step = total(run.model().cost(run.batch(), /*training=*/true));
+  const Cost step = predicted(/*training=*/true);
   v.counts.push_back({"forward", step.forward, training.total(Phase::kForward)});
   v.counts.push_back({"backward", step.backward, training.total(Phase::kBackward)});
   v.counts.push_back({"update", step.update, training.total(Phase::kUpdate)});

@@ -29,6 +29,7 @@ class CopyTask final : public SymbolTask {
   Judgement judge(Split split, const Tally& tally) const override;
   // w → 0 0 w 0: what is read until the second w begins.
   std::vector<std::int32_t> encode(std::string_view prompt) const override;
+  std::size_t prelude() const override { return 1; }  // it reads one token late
 
  private:
   Batch room(std::size_t rows, BatchMemory& memory) const override;

@@ -56,6 +56,13 @@ TEST(Copy, ABatchIsAFunctionOfSeedAndStep) {
       std::ranges::equal(std::span(a.tokens).subspan(40, 20), std::span(b.tokens).last(20)));
 }
 
+// What is shown of a prompt is 0 w 0: the sequence, not the token that is read before it.
+TEST(Copy, ShowsThePromptAsTheSequenceBegins) {
+  const CopyTask task({.length = 8, .symbols = 9});
+  const std::vector<std::int32_t> prompt = task.encode("1 2 3");
+  EXPECT_EQ(task.decode(std::span(prompt).subspan(task.prelude())), "0 1 2 3 0 ");
+}
+
 TEST(Copy, AsksForADecoder) {
   const CopyTask task({.length = 64, .symbols = 9, .held_out = 30});
   EXPECT_EQ(task.needs().family, "decoder");

@@ -26,6 +26,7 @@ class SymbolTask : public Task {
   TaskOptions options() const override;
   // Of training, which has no end, as many as are held out.
   std::size_t examples(Split split) const override;
+  bool endless() const override { return true; }
   Batch training_batch(std::uint64_t seed, std::uint64_t step, std::size_t rows,
                        BatchMemory& memory) override;
   Batch batch(Split split, const Examples& which, BatchMemory& memory) override;

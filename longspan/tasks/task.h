@@ -125,6 +125,10 @@ class Task {
   // decoder begins with, and ends at, the token `boundary`; -1: there is none.
   virtual std::vector<std::int32_t> encode(std::string_view prompt) const;
   virtual std::string decode(std::span<const std::int32_t> tokens) const;
+  // Tokens that encode() puts before those of the text.
+  virtual std::size_t prelude() const { return 0; }
+  // Whether training examples are drawn anew for ever, so that there are no passes over them.
+  virtual bool endless() const { return false; }
   virtual std::int32_t boundary() const { return -1; }
 };
 

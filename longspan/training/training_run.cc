@@ -66,6 +66,9 @@ void TrainingRun::begin() {
           "[train] length {}, batch {}, accumulate {}; need at least 1 of each", needs.length,
           config_.data.batch, config_.data.accumulate);
   const std::size_t examples = task_->examples(Split::kTraining);
+  require(options_.epochs == 0 || !task_->endless(),
+          "[train] {} epochs of {}, whose sequences are drawn anew for ever; need --steps",
+          options_.epochs, task_->name());
   if (options_.epochs > 0) options_.steps = options_.epochs * examples / per_step;
   config_.options = task_->options();
   config_.data.checksum = task_->checksum();

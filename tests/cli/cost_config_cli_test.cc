@@ -85,6 +85,10 @@ TEST(Cost, ModelsBeyondThePaper) {
     formula.emplace_back("--formula");
     expect_wrong_input(with(formula), "this model has others");
   }
+  const Outcome verified =
+      with({"--attention", "fnet", "--feed-forward", "experts:experts=4", "--verify"});
+  EXPECT_EQ(verified.status, 0) << verified.err;
+  EXPECT_EQ(verified.out.find("DIFFERENT"), std::string::npos) << verified.out;
   expect_wrong_input(with({"--attention", "experts"}), "'experts' does not mix tokens");
   expect_wrong_input(with({"--feed-forward", "flash"}), "unknown feed-forward 'flash'");
   expect_wrong_input(with({"--feed-forward", "experts:experts=1000000"}), "need at most 4096");

@@ -44,10 +44,12 @@ TEST(TaskCommands, CopyTrainsAndIsJudged) {
   const Outcome text =
       longspan({"generate", model, "--prompt", "3 1 2", "--tokens", "3", "--quiet"});
   EXPECT_EQ(text.status, 0) << text.err;
-  EXPECT_THAT(text.out, HasSubstr("0 0 3 1 2 0 "));
+  EXPECT_THAT(text.out, StartsWith("0 3 1 2 0 "));
   expect_wrong_input(longspan({"generate", model, "--prompt", "6"}),
                      "[copy] the symbol 6; need 1 to 5");
   expect_wrong_input(longspan({"eval", model, "--split", "test"}), "has no split test");
+  expect_wrong_input(longspan({"train", "copy", "--out", model + "-epochs", "--epochs", "1"}),
+                     "drawn anew for ever");
   expect_wrong_input(longspan({"eval", model, "--split", "tst"}), "did you mean 'test'?");
 }
 
