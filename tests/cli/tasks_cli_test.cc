@@ -44,7 +44,7 @@ TEST(TaskCommands, CopyTrainsAndIsJudged) {
   const Outcome text =
       longspan({"generate", model, "--prompt", "3 1 2", "--tokens", "3", "--quiet"});
   EXPECT_EQ(text.status, 0) << text.err;
-  EXPECT_THAT(text.out, StartsWith("0 3 1 2 0 "));
+  EXPECT_THAT(text.out, ::testing::StartsWith("0 3 1 2 0 "));
   expect_wrong_input(longspan({"generate", model, "--prompt", "6"}),
                      "[copy] the symbol 6; need 1 to 5");
   expect_wrong_input(longspan({"eval", model, "--split", "test"}), "has no split test");
