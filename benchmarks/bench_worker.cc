@@ -211,7 +211,7 @@ class TrainingJob : public Job {
     config.d_model = r.width;
     config.max_length = r.context;
     config.vocab = r.vocab;
-    config.activation = "gelu";
+    config.activation = Activation::kGelu;
     return config;
   }
 

@@ -35,8 +35,8 @@ class MajorityTask final : public Task {
   TaskOptions options() const override;
   std::string describe() const override;
   ModelNeeds needs() const override {
-    return {.family = "encoder",
-            .head = "classifier",
+    return {.family = Family::kEncoder,
+            .head = HeadKind::kClassifier,
             .vocabulary = 2,
             .classes = 2,
             .length = config_.length};

@@ -45,7 +45,7 @@ TEST(MajorityTask, IsLearned) {
   config.max_length = needs.length;
   config.layers = 1;
   config.d_model = 16;
-  config.pool = "mean";
+  config.pool = Pool::kMean;
   Model model(config);
   model.allocate(1);
   TrainConfig train;

@@ -33,7 +33,7 @@ struct AdviseOptions {
 AdviceQuestion question_of(const AdviseOptions& o) {
   AdviceQuestion q;
   q.settings = o.settings;
-  q.settings.task = o.train ? "train" : "forward";
+  q.settings.task = o.train ? CompareTask::kTrain : CompareTask::kForward;
   q.settings.threads = static_cast<std::uint64_t>(thread_count());
   q.length = o.length;
   require(q.settings.heads > 0 && q.settings.d_model % q.settings.heads == 0,
@@ -54,7 +54,7 @@ nlohmann::json as_json(const AdviceQuestion& q, const Advice& advice) {
     return value ? nlohmann::json(*value) : nlohmann::json(nullptr);
   };
   nlohmann::json json = {{"length", q.length},
-                         {"task", q.settings.task},
+                         {"task", q.settings.task.name()},
                          {"causal", q.settings.causal},
                          {"memory", number(q.memory)},
                          {"error", number(q.error)},

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
 #include <type_traits>
+
+#include "longspan/base/choice.h"
 
 namespace longspan::cli {
 
@@ -50,6 +53,28 @@ void add_number(CLI::App& command, const char* name, T& value, const char* text,
 inline void add_text(CLI::App& command, const char* name, std::string& value, const char* text,
                      const std::string& group = "Options") {
   command.add_option(name, value, text)->group(group)->capture_default_str();
+}
+
+// `value` is a Choice, or an optional one; the names are listed behind `text`.
+template <class Enum, class Field>
+void add_choice_of(CLI::App& command, const char* name, Field& value, std::string text,
+                   const std::string& group) {
+  text += (text.empty() ? "" : ": ") + listed_names<Enum>();
+  command
+      .add_option_function<std::string>(
+          name, [&value](const std::string& word) { value = Choice<Enum>(word); }, text)
+      ->group(group);
+}
+template <class Enum>
+void add_choice(CLI::App& command, const char* name, std::optional<Choice<Enum>>& value,
+                const std::string& text, const std::string& group = "Options") {
+  add_choice_of<Enum>(command, name, value, text, group);
+}
+template <class Enum>
+void add_choice(CLI::App& command, const char* name, Choice<Enum>& value, const std::string& text,
+                const std::string& group = "Options") {
+  add_choice_of<Enum>(command, name, value, text, group);
+  command.get_option(name)->default_str(std::string(value.name()));
 }
 
 // "1:02:03" or "2:03"

@@ -92,8 +92,6 @@ PlanRequest request_of(const CompareOptions& o) {
   request.settings.budget_seconds = parse_duration(o.budget);
   if (!o.from.empty()) request.settings.inputs = o.from;
   const CompareSettings& s = request.settings;
-  require(s.task == "forward" || s.task == "train", "[compare] '{}'; need forward or train",
-          s.task);
   require(s.batch > 0 && s.layers > 0, "[compare] {} sequences, {} layers; need at least one",
           s.batch, s.layers);
   require(s.heads > 0 && s.d_model > 0 && s.d_model % s.heads == 0,
@@ -135,7 +133,7 @@ bool measure(const PlanRequest& request, const Calibration& calibration, Compare
   const ComparePlan plan =
       plan_comparison(calibration, request, [&](const std::string& spec, std::uint64_t length) {
         const ComparePoint* p = known == nullptr ? nullptr : known->find(spec, length);
-        return p != nullptr && p->status == "ok";
+        return p != nullptr && p->status == PointStatus::kOk;
       });
   record = make_record(plan, request, roofline);
   std::size_t measured = 0;
@@ -215,9 +213,7 @@ void describe(const CompareOptions& o, CompareRulesOptions& rules) {
 
 void add_options(CLI::App& command, CompareOptions& o) {
   CompareSettings& s = o.settings;
-  command.add_option("task", s.task, "forward, or train: a whole training step")
-      ->check(CLI::IsMember({"forward", "train"}))
-      ->capture_default_str();
+  add_choice(command, "task", s.task, "A pass or a whole training step");
   command.add_option("--attention", o.attention,
                      "KIND[:key=value,…],… as longspan list names them; all unless given");
   command.add_option("--lengths", o.lengths,

@@ -117,16 +117,14 @@ void add_compare_rules_options(CLI::App& command, CompareRulesOptions& o) {
   command.add_flag("--rules", o.rules, "One model under every learning rule")->group(group);
   add_text(command, "--text", o.data, "The text file that the model learns", group);
   add_number(command, "--steps", o.steps, "Steps of each rule", group);
-  add_text(command, "--optimizer", o.train.optimizer.kind, "sgd, momentum, adam or adamw", group);
+  add_choice(command, "--optimizer", o.train.optimizer.kind, "", group);
   add_number(command, "--lr", o.train.schedule.peak, "Highest learning rate", group);
   add_number(command, "--feedback-scale", o.train.feedback.scale, "Of the error that is sent back",
              group);
-  add_text(command, "--branch-signal", o.train.feedback.branch_signal, "output or sum", group);
-  add_text(command, "--learners", o.train.feedback.learners, "all or stream", group);
-  add_text(command, "--injection", o.train.feedback.injection, "input, or embedding through F",
-           group);
-  add_text(command, "--last-layer", o.train.feedback.last_layer,
-           "difference, modulated or standard", group);
+  add_choice(command, "--branch-signal", o.train.feedback.branch_signal, "", group);
+  add_choice(command, "--learners", o.train.feedback.learners, "", group);
+  add_choice(command, "--injection", o.train.feedback.injection, "", group);
+  add_choice(command, "--last-layer", o.train.feedback.last_layer, "", group);
 }
 
 void run_compare_rules(const CompareRulesOptions& given, const Common& common) {

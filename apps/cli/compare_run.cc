@@ -88,7 +88,7 @@ json Comparison::ask(Running& r, const std::string& question) {
     reply = {{"failed", e.what()}};
   }
   if (reply.contains("failed")) {
-    r.point.status = "failed";
+    r.point.status = PointStatus::kFailed;
     r.point.reason = reply["failed"];
     r.process = nullptr;
   }
@@ -98,7 +98,7 @@ json Comparison::ask(Running& r, const std::string& question) {
 bool Comparison::start(Running& r) {
   const PlannedPoint& p = *r.planned;
   if (since(start_) > options_.deadline) {
-    r.point.status = "skipped";
+    r.point.status = PointStatus::kSkipped;
     r.point.reason = "the budget was used up";
     return false;
   }
@@ -133,15 +133,15 @@ void Comparison::error(Running& r) {
   if (r.alive()) {
     read_record({"[compare]", "error"}, reply, r.point.error.emplace());
   } else {  // the time stands all the same
-    r.point.status = "ok";
+    r.point.status = PointStatus::kOk;
     r.point.reason = fmt::format("error not measured: {}", r.point.reason);
   }
 }
 
 // The median round speaks for the point.
 void finish(Running& r) {
-  if (r.samples.seconds.empty() || r.point.status == "failed") return;
-  r.point.status = "ok";
+  if (r.samples.seconds.empty() || r.point.status == PointStatus::kFailed) return;
+  r.point.status = PointStatus::kOk;
   r.point.reason.clear();
   std::ranges::sort(r.samples.seconds);
   std::ranges::sort(r.kinds, {}, [](const auto& k) { return k.first; });
@@ -227,9 +227,9 @@ ComparePoint predicted_point(const PlannedPoint& planned) {
   ComparePoint p;
   p.mechanism = planned.what.attention;
   p.length = planned.what.length;
-  p.status = planned.status.empty() ? "skipped" : planned.status;
-  p.reason = planned.status.empty() ? "not reached" : planned.reason;
-  if (planned.status == "refused") return p;
+  p.status = planned.status.value_or(PointStatus::kSkipped);
+  p.reason = planned.status ? planned.reason : "not reached";
+  if (planned.status == PointStatus::kRefused) return p;
   p.time = planned.prediction.time;
   p.memory = planned.prediction.memory;
   p.work = planned.prediction.work;

@@ -29,34 +29,7 @@ std::vector<T> chosen(std::string_view what, const std::string& name,
   throw_unknown("cost", what, name, known);
 }
 
-template <class T, std::size_t count>
-T choice(std::string_view what, const std::string& name,
-         const std::array<std::pair<std::string_view, T>, count>& all) {
-  std::vector<std::string_view> known;
-  for (const auto& [key, value] : all) {
-    if (key == name) return value;
-    known.push_back(key);
-  }
-  throw_unknown("cost", what, name, known);
-}
-
 }  // namespace
-
-RuleTerms rule_terms(const CostOptions& o) {
-  using Last = std::pair<std::string_view, LastLayer>;
-  using Space = std::pair<std::string_view, ErrorSpace>;
-  using Injection = std::pair<std::string_view, ErrorInjection>;
-  return {.last_layer = choice("last layer", o.last_layer,
-                               std::array{Last{"difference", LastLayer::kDifference},
-                                          Last{"modulated", LastLayer::kModulatedError},
-                                          Last{"standard", LastLayer::kStandardError}}),
-          .error_space = choice("error space", o.error_space,
-                                std::array{Space{"vocabulary", ErrorSpace::kVocabulary},
-                                           Space{"model", ErrorSpace::kModel}}),
-          .injection = choice("injection", o.injection,
-                              std::array{Injection{"input", ErrorInjection::kInput},
-                                         Injection{"embedding", ErrorInjection::kAfterEmbedding}})};
-}
 
 LearningRule rule_from(const std::string& name) {
   return name == "all" ? LearningRule::kBackprop : chosen("rule", name, kLearningRules).front();
@@ -74,23 +47,22 @@ namespace {
 CostReport make_report(const CostOptions& o, const Workload& workload, const Model& model,
                        const Common& common) {
   const bool for_programs = common.json || o.csv;
-  const RuleTerms terms = rule_terms(o);
-  const OptimizerCost optimizer = optimizer_cost(o.optimizer);
   CostReport report;
   report.workload = workload;
   report.parameters = count_parameters(workload, model);
   const auto of_paper = [&](CostView view) {
-    return workload.in_paper() ? paper_counts(workload, view, terms) : ViewCounts{};
+    return workload.in_paper() ? paper_counts(workload, view, o.terms) : ViewCounts{};
   };
   report.views = {of_paper(CostView::kPrinted), of_paper(CostView::kCorrected),
-                  executed_counts(workload, model, terms)};
-  report.memory = memory_use(workload, model, report.parameters, element_type(o.dtype), optimizer);
+                  executed_counts(workload, model, o.terms)};
+  report.memory =
+      memory_use(workload, model, report.parameters, element_type(o.dtype), o.optimizer);
   for (const LearningRule rule : kLearningRules) {
     if (rule != LearningRule::kBackprop && !workload.comparable()) continue;
     report.rule_memory.push_back(memory_use(workload, model, report.parameters,
-                                            element_type(o.dtype), optimizer, rule, terms));
+                                            element_type(o.dtype), o.optimizer, rule, o.terms));
   }
-  report.optimizer = optimizer_step(optimizer, report.parameters);
+  report.optimizer = optimizer_step(o.optimizer, report.parameters);
   if (const std::optional<Calibration> machine = known_calibration()) {
     report.time = predict_step(*machine, model, workload.shape(), {.kind = o.optimizer});
     report.device = device_of(*machine).name;
@@ -98,7 +70,7 @@ CostReport make_report(const CostOptions& o, const Workload& workload, const Mod
   for (ViewCounts& view : report.views) {
     for (RuleCounts& rule : view.rules) rule.phase(CostPhase::kOptimizer) = report.optimizer;
   }
-  report.optimizer_name = o.optimizer;
+  report.optimizer_name = o.optimizer.name();
   report.dtype = o.dtype;
   const std::string usual = for_programs && workload.in_paper() ? "all" : "executed";
   const std::string view = o.view.empty() ? usual : o.view;
@@ -167,13 +139,13 @@ void add_report_options(CLI::App& command, CostOptions& o) {
                 "Runs the model: predicted beside measured counts, memory, time")
       ->group(group);
   group = "Assumptions";
-  add_text(command, "--optimizer", o.optimizer, "sgd, momentum, adam or adamw", group);
+  add_choice(command, "--optimizer", o.optimizer, "", group);
   add_text(command, "--dtype", o.dtype, "fp32, fp16, bf16, fp64 or int8", group);
-  add_text(command, "--last-layer", o.last_layer,
-           "PEPITA's signal to the last layer: difference, modulated or standard", group);
-  add_text(command, "--error-space", o.error_space,
-           "Where PEPITA projects the error: vocabulary or model", group);
-  add_text(command, "--injection", o.injection, "Where PEPITA adds it: input or embedding", group);
+  add_choice(command, "--last-layer", o.terms.last_layer, "PEPITA's signal to the last layer",
+             group);
+  add_choice(command, "--error-space", o.terms.error_space, "Where PEPITA projects the error",
+             group);
+  add_choice(command, "--injection", o.terms.injection, "Where PEPITA adds it", group);
 }
 
 }  // namespace

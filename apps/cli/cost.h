@@ -24,7 +24,11 @@ struct ModelOptions {
   std::vector<std::int32_t> lengths;
   std::optional<std::string> attention;  // the model's own, or full
   std::optional<std::string> decoder_attention, cross_attention;
-  std::optional<std::string> feed_forward, wiring, norm, activation, positions, head;
+  std::optional<std::string> feed_forward, head;
+  std::optional<Choice<Wiring>> wiring;
+  std::optional<Choice<NormKind>> norm;
+  std::optional<Choice<Activation>> activation;
+  std::optional<Choice<PositionKind>> positions;
   std::optional<std::size_t> frozen_layers, lora_rank;
   bool causal = false;
   bool gated = false;
@@ -56,11 +60,9 @@ struct CostOptions {
   std::string tokens;
   std::string diff;
   std::string as;
-  std::string optimizer = "adam";
+  Choice<OptimizerKind> optimizer = OptimizerKind::kAdam;
   std::string dtype = "fp32";
-  std::string last_layer = "difference";
-  std::string error_space = "vocabulary";
-  std::string injection = "input";
+  RuleTerms terms;
   bool formula = false;
   bool latex = false;
   SolveOptions solve;
@@ -69,7 +71,6 @@ struct CostOptions {
   bool verify = false;
 };
 
-RuleTerms rule_terms(const CostOptions& options);
 LearningRule rule_from(const std::string& name);
 // "300e9", "2048"
 Integer parse_whole(std::string_view key, const std::string& text);

@@ -64,8 +64,8 @@ std::vector<Question> questions(const Workload& w) {
       {"products of attention above all products with weights of a block", 2 * n * n * d,
        4 * n * d * d + 2 * n * d * f, n}};
   Workload one = w;
-  one.model.family = w.model.family == "decoder" ? "decoder" : "encoder";
-  one.model.head = "lm";
+  one.model.family = w.model.family == Family::kDecoder ? Family::kDecoder : Family::kEncoder;
+  one.model.head = HeadKind::kLanguage;
   one.output_layer = true;
   for (const CostView view : kCostViews) {
     const ModelFormula model = formula_of(one, view);

@@ -37,8 +37,8 @@ void add_size(CLI::App& command, const char* name, std::optional<std::size_t>& v
 ModelConfig papers_architecture() {
   ModelConfig c;
   c.attention = kExactAttention;
-  c.wiring = "post";
-  c.positions = "sinusoidal";
+  c.wiring = Wiring::kPostNorm;
+  c.positions = PositionKind::kSinusoidal;
   c.attention_bias = false;
   c.tied = false;
   c.shared_table = false;
@@ -58,10 +58,10 @@ Workload from_dimensions(const ModelOptions& o) {
   const std::size_t decoder = o.decoder_layers.value_or(0);
   require(encoder + decoder > 0, "[cost] no layers; need --encoder-layers or --decoder-layers");
   if (encoder > 0 && decoder > 0) {
-    w.model.family = "encoder-decoder";
+    w.model.family = Family::kEncoderDecoder;
     w.model.decoder_layers = decoder;
   } else {
-    w.model.family = decoder > 0 || o.causal ? "decoder" : "encoder";
+    w.model.family = decoder > 0 || o.causal ? Family::kDecoder : Family::kEncoder;
   }
   w.model.layers = std::max(encoder, std::size_t{0}) > 0 ? encoder : decoder;
   needed(o.d_model, "--d-model");
@@ -72,16 +72,18 @@ Workload from_dimensions(const ModelOptions& o) {
 }
 
 void set_layers(const ModelOptions& o, Workload& w) {
-  const std::string& family = w.model.family;
+  const Family family = w.model.family;
   if (o.encoder_layers.value_or(0) > 0) {
-    require(family != "decoder", "[cost] --encoder-layers for a decoder; need --decoder-layers");
+    require(family != Family::kDecoder,
+            "[cost] --encoder-layers for a decoder; need --decoder-layers");
     w.model.layers = *o.encoder_layers;
   }
   if (o.decoder_layers.value_or(0) > 0) {
-    require(family != "encoder", "[cost] --decoder-layers for an encoder; need --encoder-layers");
-    (family == "decoder" ? w.model.layers : w.model.decoder_layers) = *o.decoder_layers;
+    require(family != Family::kEncoder,
+            "[cost] --decoder-layers for an encoder; need --encoder-layers");
+    (family == Family::kDecoder ? w.model.layers : w.model.decoder_layers) = *o.decoder_layers;
   }
-  if (o.causal && family == "encoder") w.model.family = "decoder";
+  if (o.causal && family == Family::kEncoder) w.model.family = Family::kDecoder;
 }
 
 bool is_path(const std::string& text) {
@@ -132,18 +134,18 @@ Workload from_model(const ModelOptions& o) {
 
 void set_head(const std::string& head, Workload& w) {
   if (head == "none") {
-    require(w.model.family == "encoder", "[cost] a {} without its head; need an encoder",
+    require(w.model.family == Family::kEncoder, "[cost] a {} without its head; need an encoder",
             w.model.family);
-    if (w.model.head == "lm") {
+    if (w.model.head == HeadKind::kLanguage) {
       w.model.head_transform = false;
       w.model.classes = 1;
     }
-    w.model.head = "classifier";
+    w.model.head = HeadKind::kClassifier;
     w.output_layer = false;
     return;
   }
   // A bare encoder's pooler is no part of a language model.
-  if (head == "lm" && !w.output_layer) w.model.head_transform = false;
+  if (head == name_of(HeadKind::kLanguage) && !w.output_layer) w.model.head_transform = false;
   w.model.head = head;
   w.output_layer = true;
 }
@@ -196,7 +198,7 @@ void set_lengths(const ModelOptions& o, Workload& w) {
     if (!o.batch) w.batch = o.lengths.size();
   }
   const std::size_t longest = std::max(w.length, w.target_length);
-  const bool own = o.model.empty() || w.model.positions != "learned";
+  const bool own = o.model.empty() || w.model.positions != PositionKind::kLearned;
   if (o.max_length)
     w.model.max_length = *o.max_length;
   else if (own)
@@ -248,11 +250,10 @@ void add_model_options(CLI::App& command, ModelOptions& o) {
       .add_option("--feed-forward", o.feed_forward,
                   "What follows attention: dense, or experts:experts=8,top=2,…")
       ->group(group);
-  command.add_option("--wiring", o.wiring, "post, pre or reversible")->group(group);
-  command.add_option("--norm", o.norm, "layer or rms")->group(group);
-  command.add_option("--activation", o.activation, "relu, gelu, gelu-tanh or silu")->group(group);
-  command.add_option("--positions", o.positions, "none, sinusoidal, learned or rotary")
-      ->group(group);
+  add_choice(command, "--wiring", o.wiring, "", group);
+  add_choice(command, "--norm", o.norm, "", group);
+  add_choice(command, "--activation", o.activation, "", group);
+  add_choice(command, "--positions", o.positions, "", group);
   command.add_option("--head", o.head, "none, lm or classifier")
       ->check(CLI::IsMember({"none", "lm", "classifier"}))
       ->group(group);

@@ -45,9 +45,9 @@ SolveQuestion question_from(const CostOptions& o) {
   q.workload = workload_from(model);
   q.terms = {.inference = o.solve.inference,
              .element = element_type(o.dtype),
-             .optimizer = optimizer_cost(o.optimizer),
+             .optimizer = o.optimizer,
              .rule = rule_from(o.rule),
-             .rule_terms = rule_terms(o)};
+             .rule_terms = o.terms};
   if (!o.tokens.empty()) q.terms.tokens = parse_whole("tokens", o.tokens);
   return q;
 }
@@ -101,7 +101,7 @@ void print_consequences(const SolveQuestion& q, const Workload& w) {
   if (q.what == SolveFor::kWidth) {
     fmt::print("  {} heads of {}, FFN {}\n", m.heads, m.d_model / m.heads, w.d_ff());
   }
-  if (m.positions == "learned" && m.max_length > q.workload.model.max_length) {
+  if (m.positions == PositionKind::kLearned && m.max_length > q.workload.model.max_length) {
     fmt::print("  with a table of {} positions instead of {}\n", m.max_length,
                q.workload.model.max_length);
   }

@@ -18,7 +18,7 @@ namespace {
 struct EvalOptions {
   std::string directory;
   std::string data;
-  std::string split = "validation";
+  Choice<Split> split = Split::kValidation;
   std::size_t length = 0;
   std::size_t batch = 0;
   std::size_t memory = 0;
@@ -67,11 +67,11 @@ void print_text(const LoadedRun& run, const Judgement& q) {
 }
 
 void run_eval(const EvalOptions& o, const Common& common) {
-  const Split asked = split_from("eval", o.split);
   LoadedRun run = load_run(o.directory);
   const std::unique_ptr<Task> task = open_task(o, run.config);
   // "validation" is what judged the model while it was trained.
-  const Split split = asked == Split::kValidation ? task->held_out() : asked;
+  const Split split =
+      o.split == Split::kValidation ? task->held_out() : static_cast<Split>(o.split);
   const std::size_t batch = o.batch == 0 ? run.config.data.batch : o.batch;
   const Judgement q = evaluate(*run.model, *task, split, {.batch = batch, .memory = o.memory});
   if (common.json) {
@@ -89,8 +89,8 @@ void add_eval(CLI::App& app, const Common& common) {
   auto o = std::make_shared<EvalOptions>();
   command->add_option("checkpoint", o->directory, "Directory of the trained model")->required();
   command->add_option("--data", o->data, "Other data than those it was trained on");
-  add_text(*command, "--split", o->split,
-           "validation (what judged it in training), training, test or all");
+  add_choice(*command, "--split", o->split,
+             "Of the data; validation is what judged it in training");
   add_number(*command, "--length", o->length, "Tokens per sequence; 0: as trained");
   add_number(*command, "--batch", o->batch, "Sequences per batch; 0: as trained");
   add_number(*command, "--memory", o->memory,

@@ -41,6 +41,8 @@ class JsonWriter {
       text_ += to_decimal(static_cast<Integer>(value));
     } else if constexpr (std::floating_point<T>) {
       text_ += std::isfinite(value) ? fmt::format("{}", value) : "null";
+    } else if constexpr (requires { value.name(); }) {
+      text_ += quoted(value.name());
     } else {
       text_ += quoted(value);
     }

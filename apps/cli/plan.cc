@@ -296,7 +296,7 @@ void print_devices(const std::vector<Device>& devices, bool json) {
     if (json) {
       list.push_back({{"name", d.name},
                       {"title", d.title},
-                      {"kind", d.kind},
+                      {"kind", d.kind.name()},
                       {"peak", d.peak},
                       {"bandwidth", d.bandwidth},
                       {"memory", d.memory},

@@ -18,7 +18,7 @@ namespace longspan::cli {
 namespace {
 
 struct TrainOptions {
-  TrainOptions() { training.run.model.positions = "rotary"; }
+  TrainOptions() { training.run.model.positions = PositionKind::kRotary; }
 
   TrainingOptions training;
   TaskFlags task;
@@ -41,12 +41,12 @@ void add_model_options(CLI::App& command, TrainOptions& o) {
            group);
   add_text(command, "--feed-forward", m.feed_forward,
            "What follows it: dense, or experts:experts=8,top=2,…", group);
-  add_text(command, "--wiring", m.wiring, "post, pre or reversible", group);
-  add_text(command, "--norm", m.norm, "layer or rms", group);
-  add_text(command, "--activation", m.activation, "relu, gelu, gelu-tanh or silu", group);
+  add_choice(command, "--wiring", m.wiring, "", group);
+  add_choice(command, "--norm", m.norm, "", group);
+  add_choice(command, "--activation", m.activation, "", group);
   command.add_flag("--gated", m.gated, "Gated feed-forward (SwiGLU with --activation silu)")
       ->group(group);
-  add_text(command, "--positions", m.positions, "none, sinusoidal, learned or rotary", group);
+  add_choice(command, "--positions", m.positions, "", group);
   add_number(command, "--dropout", m.dropout, "Dropout", group);
   command.add_flag("--no-bias", o.no_bias, "No biases in linear layers")->group(group);
   command
@@ -65,25 +65,23 @@ void add_learning_options(CLI::App& command, TrainOptions& o) {
   TrainConfig& t = o.training.run.train;
   const std::string group = "Learning";
   add_text(command, "--rule", t.rule, "Learning rule; see longspan list", group);
-  add_text(command, "--last-layer", t.feedback.last_layer,
-           "pepita, mempepita: what the last layer learns from: difference, modulated or standard "
-           "(error)",
-           group);
-  add_text(command, "--injection", t.feedback.injection,
-           "likewise: where a language model's error is added: input, or embedding through F",
-           group);
-  add_text(command, "--branch-signal", t.feedback.branch_signal,
-           "likewise: what a residual branch's last matrix compares: its output, or the sum",
-           group);
-  add_text(command, "--learners", t.feedback.learners,
-           "likewise: all, or stream: only what writes into the residual stream, and the head",
-           group);
+  add_choice(command, "--last-layer", t.feedback.last_layer,
+             "pepita, mempepita: what the last layer learns from", group);
+  add_choice(command, "--injection", t.feedback.injection,
+             "likewise: where a language model's error is added, behind the embedding through F",
+             group);
+  add_choice(command, "--branch-signal", t.feedback.branch_signal,
+             "likewise: what a residual branch's last matrix compares", group);
+  add_choice(command, "--learners", t.feedback.learners,
+             "likewise: what learns beside the head, everything or what writes into the residual "
+             "stream",
+             group);
   add_number(command, "--feedback-scale", t.feedback.scale,
              "likewise: scale of F, or of the error where there is no F", group);
-  add_text(command, "--optimizer", t.optimizer.kind, "sgd, momentum, adam or adamw", group);
+  add_choice(command, "--optimizer", t.optimizer.kind, "", group);
   add_number(command, "--lr", t.schedule.peak, "Highest learning rate", group);
   add_number(command, "--lr-floor", t.schedule.floor, "Last learning rate", group);
-  add_text(command, "--schedule", t.schedule.kind, "constant, linear or cosine", group);
+  add_choice(command, "--schedule", t.schedule.kind, "", group);
   add_number(command, "--schedule-steps", o.training.schedule_steps,
              "Steps until the last learning rate; 0: --steps", group);
   add_number(command, "--warmup", t.schedule.warmup, "Steps of linear warm-up", group);

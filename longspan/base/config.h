@@ -55,6 +55,8 @@ void set_option(std::string_view who, std::string_view key, std::string_view tex
       field = static_cast<Field>(value);
     } else if constexpr (std::floating_point<Field>) {
       field = static_cast<Field>(parse_number(who, key, text));
+    } else if constexpr (requires { Field::from(who, text); }) {
+      field = Field::from(who, text);
     } else {
       field = text;
     }

@@ -37,7 +37,7 @@ void Meter::hear(const Call& call) {
   const Place& place = Place::now();
   if (target_ == nullptr || place.layer != place_.layer || place.phase != place_.phase ||
       place.part != place_.part) {
-    target_ = &entries_[{std::string(place.part), std::string(place.layer), place.phase}];
+    target_ = &entries_[{place.part, std::string(place.layer), place.phase}];
     place_ = place;
   }
   *target_ += call.work;

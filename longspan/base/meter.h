@@ -17,7 +17,7 @@ namespace longspan {
 class Meter final : public Listener {
  public:
   struct Key {
-    std::string part;
+    ModelPart part = ModelPart::kNone;
     std::string layer;
     Phase phase = Phase::kForward;
     auto operator<=>(const Key&) const = default;

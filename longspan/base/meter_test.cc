@@ -86,19 +86,19 @@ TEST(Meter, ClearForgets) {
 TEST(Meter, FilesByPartOfTheModel) {
   Meter meter;
   const Meter::Use use(meter);
-  for (const char* part : {"encoder", "decoder", "encoder"}) {
+  for (const ModelPart part : {ModelPart::kEncoder, ModelPart::kDecoder, ModelPart::kEncoder}) {
     const Place::Part where(part);
     const Place::Scope scope("layer", Phase::kForward);
     report(maccs(3));
   }
-  EXPECT_EQ(meter.entries().at({"encoder", "layer", Phase::kForward}).maccs, 6U);
-  EXPECT_EQ(meter.entries().at({"decoder", "layer", Phase::kForward}).maccs, 3U);
+  EXPECT_EQ(meter.entries().at({ModelPart::kEncoder, "layer", Phase::kForward}).maccs, 6U);
+  EXPECT_EQ(meter.entries().at({ModelPart::kDecoder, "layer", Phase::kForward}).maccs, 3U);
   EXPECT_EQ(meter.at("layer", Phase::kForward).maccs, 9U);
 }
 
 TEST(Place, IsRestored) {
   {
-    const Place::Part part("decoder");
+    const Place::Part part(ModelPart::kDecoder);
     const Place::Block block(11);
     const Place::Scope scope("mha", Phase::kBackward);
     EXPECT_EQ(Place::now().text(), "backward of block 12: mha");

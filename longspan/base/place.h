@@ -9,15 +9,23 @@
 #include <string>
 #include <string_view>
 
+#include "longspan/base/choice.h"
+
 namespace longspan {
 
 enum class Phase : std::uint8_t { kForward, kBackward, kUpdate, kOptimizer };
 inline constexpr std::size_t kPhases = 4;
 std::string_view name_of(Phase phase);
 
+// kError: what a rule that compares two passes does to send the error to the input.
+enum class ModelPart : std::uint8_t { kNone, kEncoder, kDecoder, kHead, kError };
+constexpr Names<5> names_of(ModelPart /*kind*/) {
+  return {"place", "part", {"", "encoder", "decoder", "head", "error"}};
+}
+
 // The texts are literals, or live as long as the model.
 struct Place {
-  std::string_view part;             // of the model: "encoder", "decoder", "head"
+  ModelPart part = ModelPart::kNone;
   std::optional<std::size_t> block;  // of the stack, from 0
   std::string_view layer;            // "mha", "add & norm"
   Phase phase = Phase::kForward;
@@ -63,7 +71,7 @@ struct Place::Scope : Restore {
   }
 };
 struct Place::Part : Restore {
-  explicit Part(std::string_view part_) { here().part = part_; }
+  explicit Part(ModelPart part_) { here().part = part_; }
 };
 struct Place::Block : Restore {
   explicit Block(std::size_t block_) { here().block = block_; }

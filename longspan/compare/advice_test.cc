@@ -18,7 +18,7 @@ Calibration ideal() {
   for (const std::string& attention : advised_settings()) {
     ModelConfig config;
     config.attention = attention;
-    config.family = "encoder";
+    config.family = Family::kEncoder;
     config.max_length = 64;
     const Model model(config);
     const Batch shape{.batch = 1, .length = 64};

@@ -28,13 +28,13 @@ CapturedAttention capture_attention(Model& model, std::span<const std::int32_t> 
   const ModelConfig& c = model.config();
   require(layer < c.layers, "[capture] layer {} of {}; need one from 0 to {}", layer, c.layers,
           c.layers - 1);
-  require(c.family != "encoder-decoder", "[capture] an encoder-decoder; need one stack");
+  require(c.family != Family::kEncoderDecoder, "[capture] an encoder-decoder; need one stack");
   heads = std::min(heads, c.heads);
   CapturedAttention captured;
   captured.shape = {.length = tokens.size(),
                     .heads = heads,
                     .d_head = c.d_model / c.heads,
-                    .causal = c.family == "decoder"};
+                    .causal = c.family == Family::kDecoder};
   model.mixer(layer).set_observer([&](const AttentionInputs& in) {
     captured.tensors.q = columns(in.q, c.heads, heads);
     captured.tensors.k = columns(in.k, c.heads, heads);

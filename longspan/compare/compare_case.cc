@@ -19,7 +19,8 @@ constexpr double kWeightsPerSecond = 4e7;
 Batch shape_of(const CompareCase& c) { return {.batch = c.settings.batch, .length = c.length}; }
 
 double state_blocks(const CompareCase& c) {
-  return c.trains() ? static_cast<double>(Optimizer::state_blocks(TrainConfig{}.optimizer)) : 0.0;
+  return c.trains() ? static_cast<double>(Optimizer::state_blocks(TrainConfig{}.optimizer.kind))
+                    : 0.0;
 }
 
 CompareWork sum(const Cost& cost, bool trains) {
@@ -56,7 +57,7 @@ double alone_seconds(const Calibration& calibration, const AttentionCase& a,
   const auto seconds = [&](Phase phase, const Work& work) {
     return seconds_of(calibration,
                       {.rate = attention_rate(a.attention, phase),
-                       .layer = "mha",
+                       .layer = std::string(MultiHeadAttention::kMeter),
                        .phase = phase,
                        .x = attention_quantities(queries, work),
                        .maccs = work.maccs},
@@ -86,7 +87,7 @@ void predict_alone(const Calibration& calibration, const CompareCase& c, CasePre
 
 ModelConfig CompareCase::model() const {
   ModelConfig m;
-  m.family = settings.causal ? "decoder" : "encoder";
+  m.family = settings.causal ? Family::kDecoder : Family::kEncoder;
   m.layers = settings.layers;
   m.d_model = settings.d_model;
   m.heads = settings.heads;

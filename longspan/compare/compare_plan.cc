@@ -41,7 +41,7 @@ PlannedPoint Planner::look(const std::string& attention, std::uint64_t length) c
   p.what = {request_.settings, attention, length};
   p.prediction = predict_case(calibration_, p.what);
   if (!p.prediction.refused.empty()) {
-    p.status = "refused";
+    p.status = PointStatus::kRefused;
     p.reason = p.prediction.refused;
     return p;
   }
@@ -54,15 +54,15 @@ PlannedPoint Planner::look(const std::string& attention, std::uint64_t length) c
 }
 
 void Planner::decide(PlannedPoint& p) {
-  if (!p.status.empty() || known_(p.what.attention, p.what.length)) return;
+  if (p.status || known_(p.what.attention, p.what.length)) return;
   const double bytes = *p.prediction.memory.predicted;
   if (bytes > kUsable * request_.memory) {
-    p.status = "skipped";
+    p.status = PointStatus::kSkipped;
     p.reason =
         fmt::format("needs {}; {} may be used", format_bytes(static_cast<std::uint64_t>(bytes)),
                     format_bytes(static_cast<std::uint64_t>(kUsable * request_.memory)));
   } else if (plan_.seconds + p.seconds > kPlanned * request_.settings.budget_seconds) {
-    p.status = "skipped";
+    p.status = PointStatus::kSkipped;
     p.reason = fmt::format("does not fit the budget: would take {:.1f} s", p.seconds);
   } else {
     p.measured = true;

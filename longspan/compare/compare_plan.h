@@ -23,7 +23,7 @@ struct PlannedPoint {
   bool measured = false;  // is to be
   double seconds = 0.0;   // that measuring it takes
   std::uint64_t rounds = 0;
-  std::string status;  // "", or refused or skipped with the reason
+  std::optional<PointStatus> status;  // nothing yet, or refused or skipped with the reason
   std::string reason;
 };
 

@@ -7,11 +7,28 @@
 #include <string>
 #include <vector>
 
+#include "longspan/base/choice.h"
+
 namespace longspan {
 
+enum class CompareTask : std::uint8_t { kForward, kTrain };
+constexpr Names<2> names_of(CompareTask /*kind*/) {
+  return {"compare", "task", {"forward", "train"}};
+}
+
+enum class PointStatus : std::uint8_t {
+  kOk,
+  kRefused,  // the mechanism cannot do it
+  kSkipped,  // it does not fit
+  kFailed,   // while running
+};
+constexpr Names<4> names_of(PointStatus /*kind*/) {
+  return {"compare", "status", {"ok", "refused", "skipped", "failed"}};
+}
+
 struct CompareSettings {
-  std::string task = "forward";  // or train
-  bool bare = false;             // attention alone, without the model around it
+  Choice<CompareTask> task = CompareTask::kForward;
+  bool bare = false;  // attention alone, without the model around it
   std::uint64_t layers = 4;
   std::uint64_t d_model = 512;
   std::uint64_t heads = 8;
@@ -132,7 +149,7 @@ struct KindTime {
 struct ComparePoint {
   std::string mechanism;  // its name in the comparison
   std::uint64_t length = 0;
-  std::string status;  // ok; refused: cannot do it; skipped: does not fit; failed: while running
+  Choice<PointStatus> status = PointStatus::kSkipped;
   std::string reason;  // unless ok
   std::optional<CompareTime> time;
   std::optional<CompareMemory> memory;

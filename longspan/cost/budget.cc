@@ -31,7 +31,7 @@ Assumption assumed_utilisation(const Device& device) {
     return {*device.usual, device.name == "this" ? "measured: large products reach the upper end"
                                                  : "what large training runs reach on it"};
   }
-  if (device.kind == "cpu") return {Range::between(0.4, 0.8), "dense products on CPUs"};
+  if (device.kind == DeviceKind::kCpu) return {Range::between(0.4, 0.8), "dense products on CPUs"};
   return {Range::between(0.3, 0.5), "large training runs on accelerators"};
 }
 

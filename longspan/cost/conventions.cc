@@ -4,6 +4,7 @@
 
 #include "longspan/attention/registry.h"
 #include "longspan/base/config.h"
+#include "longspan/cost/layer_names.h"
 #include "longspan/layers/branches.h"
 
 namespace longspan {
@@ -87,18 +88,20 @@ Integer projections(const Workload& w) {
 
 Passed pass_through(const Workload& w, const Model& model, bool all) {
   ModelCost parts = model.cost_by_part(w.shape(), /*training=*/true);
-  if (!w.output_layer) parts.head.erase("softmax layer");
+  if (!w.output_layer) parts.head.erase(std::string(Head::kMeter));
   Passed passed;
   for (const CostTable& part : {parts.encoder, parts.decoder, parts.head}) {
     for (const auto& [layer, cost] : part) {
-      Work& to = layer == "mha" || layer == "cross" ? passed.attention
-                 : layer == "softmax layer"         ? passed.output
-                                                    : passed.rest;
+      const ReportKind kind = layer_name(layer).kind;
+      const bool attends = kind == ReportKind::kAttention || kind == ReportKind::kCross;
+      Work& to = attends                       ? passed.attention
+                 : kind == ReportKind::kOutput ? passed.output
+                                               : passed.rest;
       to += all ? cost.forward + cost.backward + cost.update : cost.forward;
     }
   }
   // Forward, backward and update cost the same; reversible wiring has a second forward.
-  const int times = !all ? 1 : w.model.wiring == "reversible" ? 4 : 3;
+  const int times = !all ? 1 : w.model.wiring == Wiring::kReversible ? 4 : 3;
   passed.projections = times * projections(w);
   return passed;
 }
@@ -132,7 +135,7 @@ Integer attention_seen(const Workload& w, const Tool& tool, const Passed& execut
   Integer products = 2;
   if (tool.passes == Passes::kAll) {
     products += find_mechanism(w.model.attention).name == "flash" ? 5 : 4;
-    if (w.model.wiring == "reversible") products += 2;
+    if (w.model.wiring == Wiring::kReversible) products += 2;
   }
   return products * pairs(w) * static_cast<Integer>(w.model.d_model);
 }
@@ -145,7 +148,7 @@ Integer softmax_seen(const Workload& w, const Tool& tool) {
 
 Integer norm_elements(const Workload& w) {
   const ModelConfig& c = w.model;
-  const Integer ends = (c.embedding_norm ? 1 : 0) + (c.wiring == "post" ? 0 : 1);
+  const Integer ends = (c.embedding_norm ? 1 : 0) + (c.wiring == Wiring::kPostNorm ? 0 : 1);
   Integer rows = static_cast<Integer>(w.rows()) * (2 * static_cast<Integer>(c.layers) + ends);
   if (w.has_both()) {
     rows += static_cast<Integer>(w.decoder_rows()) *

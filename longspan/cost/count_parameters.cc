@@ -2,37 +2,31 @@
 
 #include "longspan/cost/counts.h"
 #include "longspan/cost/layer_names.h"
+#include "longspan/layers/branches.h"
 
 namespace longspan {
 namespace {
 
-struct Filed {
-  StackNames stack;
-  std::string_view layer;
-};
-
-std::string_view layer_of(const Parameter& p) {
+LayerName layer_of(const Parameter& p) {
   switch (p.role) {
     case Role::kLastLayer:
-      return "softmax";
+      return layer_name(ReportKind::kOutput);
     case Role::kHead:
-      return "head";
+      return layer_name(ReportKind::kHead);
     case Role::kEmbedding:
-      return "embedding";
+      return layer_name(ReportKind::kEmbedding);
     case Role::kHidden:
-      return "hidden";
+      return layer_name(ReportKind::kHidden);
     case Role::kNorm:
-      return p.place.block ? "add_norm" : "final_norm";
-    default:  // of a branch
-      return p.place.layer == "feed_forward" ? "ffn"
-             : p.place.layer == "cross"      ? "cross_mha"
-                                             : "mha";
+      return layer_name(p.place.block ? ReportKind::kAddNorm : ReportKind::kFinalNorm);
+    default:
+      return layer_name(meter_at(p.place.layer));
   }
 }
 
-Filed place_of(const Workload& w, const Parameter& p) {
-  if (p.place.part == "head") return {{}, layer_of(p)};
-  return {stack_names(w, p.place.part == "decoder"), layer_of(p)};
+StackNames stack_of(const Workload& w, const Parameter& p) {
+  if (p.place.part == ModelPart::kHead) return {};
+  return stack_names(w, p.place.part == ModelPart::kDecoder);
 }
 
 }  // namespace
@@ -45,17 +39,18 @@ ParameterCounts count_parameters(const Workload& w, const Model& model) {
       out.drawn += size;
       continue;
     }
-    const Filed place = place_of(w, p);
-    if (place.layer == "softmax" && !w.output_layer) continue;
+    const LayerName layer = layer_of(p);
+    if (layer.kind == ReportKind::kOutput && !w.output_layer) continue;
     out.total += size;
     if (!p.constant) {
       out.trained += size;
       if (!p.is_vector) out.matrices += size;
     }
-    const std::string name = place.stack.name(place.layer);
+    const StackNames stack = stack_of(w, p);
+    const std::string name = stack.name(layer);
     auto at = std::ranges::find(out.layers, name, &ParameterCounts::Layer::name);
     if (at == out.layers.end()) {
-      at = out.layers.insert(at, {.name = name, .count = place.stack.count(place.layer)});
+      at = out.layers.insert(at, {.name = name, .count = stack.count(layer)});
     }
     at->parameters += size;
   }

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "longspan/base/meter.h"
 #include "longspan/cost/counts.h"
@@ -13,24 +15,17 @@ CountValue value_of(const Work& work) {
 }
 
 void add_part(const CostTable& table, const StackNames& stack, ViewCounts& to) {
-  const auto add = [&](std::string_view name, const Cost& cost, std::vector<int> why) {
-    if (name == "mha" && stack.causal) why.push_back(14);
-    to.layers.push_back({.name = stack.name(name),
-                         .count = stack.count(name),
-                         .forward = value_of(cost.forward),
-                         .backward = value_of(cost.backward),
-                         .update = value_of(cost.update),
-                         .discrepancies = std::move(why)});
-  };
-  for (const LayerName& known : layer_names()) {
-    const auto at = table.find(known.meter);
-    if (at != table.end()) add(known.name, at->second, known.discrepancies);
-  }
-  // Layers that have no name in the paper keep the meter's.
-  for (const auto& [meter, cost] : table) {
-    const bool known = std::ranges::any_of(
-        layer_names(), [&, &name = meter](const LayerName& l) { return l.meter == name; });
-    if (!known) add(meter, cost, {});
+  std::vector<std::pair<LayerName, const Cost*>> layers;
+  for (const auto& [meter, cost] : table) layers.emplace_back(layer_name(meter), &cost);
+  std::ranges::stable_sort(layers, {}, [](const auto& layer) { return layer.first.kind; });
+  for (auto& [layer, cost] : layers) {
+    if (layer.kind == ReportKind::kAttention && stack.causal) layer.discrepancies.push_back(14);
+    to.layers.push_back({.name = stack.name(layer),
+                         .count = stack.count(layer),
+                         .forward = value_of(cost->forward),
+                         .backward = value_of(cost->backward),
+                         .update = value_of(cost->update),
+                         .discrepancies = layer.discrepancies});
   }
 }
 
@@ -38,7 +33,7 @@ void add_part(const CostTable& table, const StackNames& stack, ViewCounts& to) {
 
 ViewCounts executed_counts(const Workload& workload, const Model& model, const RuleTerms& terms) {
   ModelCost cost = model.cost_by_part(workload.shape(), /*training=*/true);
-  if (!workload.output_layer) cost.head.erase("softmax layer");
+  if (!workload.output_layer) cost.head.erase(std::string(Head::kMeter));
   ViewCounts out{.view = CostView::kExecuted};
   add_part(cost.encoder, encoder_names(workload), out);
   add_part(cost.decoder, decoder_names(workload), out);
@@ -52,7 +47,7 @@ ViewCounts executed_counts(const Workload& workload, const Model& model, const R
   Work overhead;
   for (const auto& [key, work] : meter.entries()) {
     // Without an output layer there is no error to send back, and differences alone are left.
-    const bool counts = workload.output_layer || key.part != kErrorPart;
+    const bool counts = workload.output_layer || key.part != ModelPart::kError;
     if (key.layer == kOverheadMeter && counts) overhead += work;
   }
   out.rule_overhead = value_of(overhead);

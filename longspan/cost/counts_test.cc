@@ -29,21 +29,21 @@ Workload preset_workload(std::string_view name, std::size_t length) {
 }
 
 // The paper's architecture, in which the engine does what executed_layers.h says.
-Workload papers(const std::string& family, RandomKey key) {
+Workload papers(Choice<Family> family, RandomKey key) {
   Workload w;
   const auto pick = [&](std::uint64_t at, std::size_t below) {
     return 1 + random_below(key, at, below);
   };
   w.model.family = family;
   w.model.layers = pick(0, 4);
-  w.model.decoder_layers = family == "encoder-decoder" ? pick(1, 4) : 0;
+  w.model.decoder_layers = family == Family::kEncoderDecoder ? pick(1, 4) : 0;
   w.model.heads = pick(2, 5);
   w.model.d_model = w.model.heads * pick(3, 9);
   w.model.d_ff = pick(4, 60);
   w.model.vocab = pick(5, 300);
   w.model.attention = "full";
-  w.model.wiring = "post";
-  w.model.positions = "sinusoidal";
+  w.model.wiring = Wiring::kPostNorm;
+  w.model.positions = PositionKind::kSinusoidal;
   w.model.attention_bias = false;
   w.model.tied = false;
   w.model.shared_table = false;
@@ -143,7 +143,7 @@ TEST(Executed, SumsAreThoseOfTheModel) {
       Integer by_layer = 0;
       for (const ParameterCounts::Layer& layer : parameters.layers) by_layer += layer.parameters;
       EXPECT_EQ(by_layer, parameters.total);
-      const MemoryUse use = memory_use(w, model, parameters, {"fp32", 4}, optimizer_cost("adam"));
+      const MemoryUse use = memory_use(w, model, parameters, {"fp32", 4}, OptimizerKind::kAdam);
       EXPECT_EQ(use.peak, static_cast<Integer>(model.training_bytes(w.shape()))) << c.name;
       EXPECT_EQ(use.activations + use.workspace, use.peak) << c.name;
       // Drawn features take memory, and no gradient.
@@ -180,7 +180,7 @@ TEST(Memory, CacheOfLlama2) {
   const Model model(w.model);
   const ParameterCounts parameters = count_parameters(w, model);
   const auto cache = [&](std::string_view type) {
-    return *memory_use(w, model, parameters, element_type(type), optimizer_cost("adam")).cache;
+    return *memory_use(w, model, parameters, element_type(type), OptimizerKind::kAdam).cache;
   };
   EXPECT_EQ(cache("fp16"), Integer{2} << 30);
   EXPECT_EQ(cache("fp32"), Integer{4} << 30);
@@ -189,7 +189,7 @@ TEST(Memory, CacheOfLlama2) {
 // The classifier's own numbers: one row a sequence, its classes instead of the vocabulary.
 TEST(Classifier, EndsInItsClasses) {
   Workload w = papers("encoder", 3);
-  w.model.head = "classifier";
+  w.model.head = HeadKind::kClassifier;
   w.model.classes = 7;
   const auto rows = static_cast<Integer>(w.batch);
   const Integer product = rows * static_cast<Integer>(w.model.d_model) * 7;

@@ -94,9 +94,11 @@ Device read_device(std::string_view where, std::string_view name, const toml::ta
   Device device;
   device.name = name;
   device.title = reader.text("title");
-  device.kind = reader.text("kind");
-  require(device.kind == "accelerator" || device.kind == "cpu",
-          "[devices] {}: kind of {} is '{}'; need accelerator or cpu", where, name, device.kind);
+  const std::string kind = reader.text("kind");
+  const std::optional<DeviceKind> known = find_named<DeviceKind>(kind);
+  require(known.has_value(), "[devices] {}: kind of {} is '{}'; need {}", where, name, kind,
+          listed_names<DeviceKind>());
+  device.kind = *known;
   device.peak = reader.numbers("peak");
   device.bandwidth = reader.number("bandwidth");
   device.memory = reader.number("memory");

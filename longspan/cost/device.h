@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "longspan/base/choice.h"
+
 namespace longspan {
 
 // A figure that is known only to lie between two others.
@@ -27,10 +29,15 @@ struct Range {
 // "0.4" or "0.3:0.5"; throws Error "[who] key is 'text'; need …" unless 0 < low ≤ high.
 Range parse_range(std::string_view who, std::string_view key, std::string_view text);
 
+enum class DeviceKind : std::uint8_t { kAccelerator, kCpu };
+constexpr Names<2> names_of(DeviceKind /*kind*/) {
+  return {"devices", "kind", {"accelerator", "cpu"}};
+}
+
 struct Device {
   std::string name;
   std::string title;
-  std::string kind;                                 // accelerator, cpu
+  Choice<DeviceKind> kind = DeviceKind::kAccelerator;
   std::map<std::string, double, std::less<>> peak;  // FLOP/s by number format
   double bandwidth = 0.0;                           // bytes/s
   double memory = 0.0;                              // bytes

@@ -1,34 +1,52 @@
 #include "longspan/cost/layer_names.h"
 
+#include <algorithm>
 #include <array>
 
 namespace longspan {
+namespace {
 
-std::span<const LayerName> layer_names() {
-  static const std::array<LayerName, 11> kNames = {{{"embedding", "embedding", {4, 16}},
-                                                    {"mha", "mha", {1, 2, 15, 16}},
-                                                    {"cross", "cross_mha", {1, 2, 15, 16}},
-                                                    {"fnet", "fnet", {}},
-                                                    {"add & norm", "add_norm", {17}},
-                                                    {"ffn", "ffn", {6, 7}},
-                                                    {"streams", "streams", {}},
-                                                    {"stages", "stages", {}},
-                                                    {"final norm", "final_norm", {}},
-                                                    {"head", "head", {}},
-                                                    {"softmax layer", "softmax", {12}}}};
-  return kNames;
+using enum ReportKind;
+
+const std::array<LayerName, 11> kNames = {{{kEmbedding, "embedding", "embedding", {4, 16}},
+                                           {kAttention, "mha", "mha", {1, 2, 15, 16}},
+                                           {kCross, "cross", "cross_mha", {1, 2, 15, 16}},
+                                           {kAddNorm, "add & norm", "add_norm", {17}},
+                                           {kFeedForward, "ffn", "ffn", {6, 7}},
+                                           {kHidden, "hidden", "hidden", {}},
+                                           {kStreams, "streams", "streams", {}},
+                                           {kStages, "stages", "stages", {}},
+                                           {kFinalNorm, "final norm", "final_norm", {}},
+                                           {kHead, "head", "head", {}},
+                                           {kOutput, "softmax layer", "softmax", {12}}}};
+
+}  // namespace
+
+LayerName layer_name(std::string_view meter) {
+  const auto* const at = std::ranges::find(kNames, meter, &LayerName::meter);
+  return at != kNames.end() ? *at : LayerName{kMixer, meter, meter, {}};
 }
 
-std::string StackNames::name(std::string_view layer) const {
-  const bool masked = layer == "mha" && causal;
-  return prefix + (masked ? "masked_" : "") + std::string(layer);
+LayerName layer_name(ReportKind kind) { return *std::ranges::find(kNames, kind, &LayerName::kind); }
+
+std::string StackNames::name(const LayerName& layer) const {
+  const bool masked = layer.kind == kAttention && causal;
+  return prefix + (masked ? "masked_" : "") + std::string(layer.name);
 }
 
-Integer StackNames::count(std::string_view layer) const {
+Integer StackNames::count(const LayerName& layer) const {
   const auto all = static_cast<Integer>(blocks);
-  if (layer == "mha" || layer == "cross_mha" || layer == "fnet" || layer == "ffn") return all;
-  if (layer == "add_norm") return (cross ? 3 : 2) * all;
-  return 1;
+  switch (layer.kind) {
+    case kAttention:
+    case kCross:
+    case kMixer:
+    case kFeedForward:
+      return all;
+    case kAddNorm:
+      return (cross ? 3 : 2) * all;
+    default:
+      return 1;
+  }
 }
 
 StackNames encoder_names(const Workload& w) {
@@ -41,7 +59,7 @@ StackNames decoder_names(const Workload& w) {
 }
 
 StackNames stack_names(const Workload& w, bool decoder) {
-  const bool only_decoder = w.model.family == "decoder";
+  const bool only_decoder = w.model.family == Family::kDecoder;
   return decoder || only_decoder ? decoder_names(w) : encoder_names(w);
 }
 

@@ -1,7 +1,6 @@
 // How a report names the layers of this engine: as the paper does, one stack beside the other.
 #pragma once
 
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,13 +9,31 @@
 
 namespace longspan {
 
+// In the order of a report.
+enum class ReportKind : std::uint8_t {
+  kEmbedding,
+  kAttention,
+  kCross,
+  kMixer,  // any other branch
+  kAddNorm,
+  kFeedForward,
+  kHidden,
+  kStreams,
+  kStages,
+  kFinalNorm,
+  kHead,
+  kOutput,
+};
+
 struct LayerName {
+  ReportKind kind = ReportKind::kMixer;
   std::string_view meter;          // of the engine: "add & norm"
   std::string_view name;           // of the report: "add_norm"
   std::vector<int> discrepancies;  // why it differs from the paper's: 17 for D17
 };
-// In the order of a report.
-std::span<const LayerName> layer_names();
+// A layer that the table does not have is a mixer, under the name it has itself.
+LayerName layer_name(std::string_view meter);
+LayerName layer_name(ReportKind kind);
 
 // What a stack is called in names of layers, and how many of each layer it has.
 struct StackNames {
@@ -25,8 +42,8 @@ struct StackNames {
   bool cross = false;
   std::size_t blocks = 0;
 
-  std::string name(std::string_view layer) const;
-  Integer count(std::string_view layer) const;
+  std::string name(const LayerName& layer) const;
+  Integer count(const LayerName& layer) const;
 };
 StackNames encoder_names(const Workload& workload);
 StackNames decoder_names(const Workload& workload);

@@ -9,16 +9,6 @@ namespace {
 constexpr std::array<ElementType, 5> kElements = {
     {{"fp32", 4}, {"fp16", 2}, {"bf16", 2}, {"fp64", 8}, {"int8", 1}}};
 
-struct Optimizing {
-  std::string_view name;
-  OptimizerCost cost;
-};
-constexpr std::array<Optimizing, 4> kOptimizers = {
-    {{"sgd", {OptimizerKind::kSgd, false, 0}},
-     {"momentum", {OptimizerKind::kMomentum, false, 1}},
-     {"adam", {OptimizerKind::kAdam, false, 2}},
-     {"adamw", {OptimizerKind::kAdam, true, 2}}}};
-
 }  // namespace
 
 ElementType element_type(std::string_view name) {
@@ -30,24 +20,16 @@ ElementType element_type(std::string_view name) {
   throw_unknown("cost", "element type", name, known);
 }
 
-OptimizerCost optimizer_cost(std::string_view name) {
-  std::vector<std::string_view> known;
-  for (const Optimizing& optimizer : kOptimizers) {
-    if (optimizer.name == name) return optimizer.cost;
-    known.push_back(optimizer.name);
-  }
-  throw_unknown("cost", "optimizer", name, known);
-}
-
-CountValue optimizer_step(const OptimizerCost& optimizer, const ParameterCounts& parameters) {
-  CountValue step = optimizer_formula(optimizer.kind, parameters.trained).evaluate({});
-  if (optimizer.decays) step.flops += 2 * parameters.matrices;
+CountValue optimizer_step(OptimizerKind optimizer, const ParameterCounts& parameters) {
+  CountValue step = optimizer_formula(optimizer, parameters.trained).evaluate({});
+  // Weight decay touches matrices.
+  if (optimizer == OptimizerKind::kAdamW) step.flops += 2 * parameters.matrices;
   return step;
 }
 
 MemoryUse memory_use(const Workload& workload, const Model& model,
                      const ParameterCounts& parameters, const ElementType& element,
-                     const OptimizerCost& optimizer, LearningRule rule, const RuleTerms& terms) {
+                     OptimizerKind optimizer, LearningRule rule, const RuleTerms& terms) {
   const auto scaled = [&](std::size_t bytes) {
     return static_cast<Integer>(bytes) * element.bytes / static_cast<Integer>(sizeof(float));
   };
@@ -64,7 +46,7 @@ MemoryUse memory_use(const Workload& workload, const Model& model,
   use.parameters = parameters.total * element.bytes;
   use.drawn = parameters.drawn * element.bytes;
   use.gradients = parameters.trained * element.bytes;
-  use.optimizer = use.gradients * optimizer.blocks;
+  use.optimizer = use.gradients * static_cast<Integer>(Optimizer::state_blocks(optimizer));
   use.activations = scaled(step.kept);
   use.peak = scaled(step.peak);
   use.workspace = use.peak - use.activations;
@@ -72,7 +54,7 @@ MemoryUse memory_use(const Workload& workload, const Model& model,
   use.largest = scaled(step.largest);
   use.largest_at = step.largest_at.text();
   use.inference = scaled(model.inference_bytes(workload.shape()));
-  if (workload.model.family == "decoder") {
+  if (workload.model.family == Family::kDecoder) {
     use.cache = scaled(model.cache_bytes(workload.batch, workload.length));
   }
   return use;

@@ -15,14 +15,7 @@ struct ElementType {
 };
 ElementType element_type(std::string_view name);  // throws Error with the nearest name
 
-// sgd, momentum, adam or adamw.
-struct OptimizerCost {
-  OptimizerKind kind = OptimizerKind::kAdam;
-  bool decays = false;  // weight decay touches matrices: 2 FLOPs each
-  int blocks = 2;       // numbers kept per parameter
-};
-OptimizerCost optimizer_cost(std::string_view name);  // throws Error with the nearest name
-CountValue optimizer_step(const OptimizerCost& optimizer, const ParameterCounts& parameters);
+CountValue optimizer_step(OptimizerKind optimizer, const ParameterCounts& parameters);
 
 struct MemoryUse {
   Integer parameters = 0;
@@ -46,7 +39,7 @@ struct MemoryUse {
 };
 MemoryUse memory_use(const Workload& workload, const Model& model,
                      const ParameterCounts& parameters, const ElementType& element,
-                     const OptimizerCost& optimizer, LearningRule rule = LearningRule::kBackprop,
+                     OptimizerKind optimizer, LearningRule rule = LearningRule::kBackprop,
                      const RuleTerms& terms = {});
 
 }  // namespace longspan

@@ -187,7 +187,8 @@ RuleFormula rule_formula(const ModelFormula& model, LearningRule rule, const Rul
 }
 
 CountFormula optimizer_formula(OptimizerKind kind, const Polynomial& parameters) {
-  static constexpr std::array<int, 3> kFlops = {2, 4, 12};  // SGD, momentum, Adam: per parameter
+  static constexpr std::array<int, 4> kFlops = {2, 4, 12,
+                                                12};  // per parameter, without weight decay
   return {0, kFlops[static_cast<std::size_t>(kind)] * parameters};
 }
 

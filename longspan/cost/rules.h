@@ -13,6 +13,7 @@
 
 #include "longspan/cost/model_formula.h"
 #include "longspan/learning/feedback.h"
+#include "longspan/learning/optimizer.h"
 
 namespace longspan {
 
@@ -35,9 +36,9 @@ int last_layer_passes(int passes, LastLayer last_layer);
 
 // The choices that the paper leaves open (D5, D10), and where the error is added.
 struct RuleTerms {
-  LastLayer last_layer = LastLayer::kDifference;
-  ErrorSpace error_space = ErrorSpace::kVocabulary;
-  ErrorInjection injection = ErrorInjection::kInput;
+  Choice<LastLayer> last_layer = LastLayer::kDifference;
+  Choice<ErrorSpace> error_space = ErrorSpace::kVocabulary;
+  Choice<ErrorInjection> injection = ErrorInjection::kInput;
 };
 
 // The same for the engine.
@@ -68,7 +69,6 @@ struct RuleFormula {
 RuleFormula rule_formula(const ModelFormula& model, LearningRule rule, const RuleTerms& terms = {});
 
 // From gradients to new parameters, which no rule counts (D8).
-enum class OptimizerKind : std::uint8_t { kSgd, kMomentum, kAdam };
 CountFormula optimizer_formula(OptimizerKind kind, const Polynomial& parameters);
 
 }  // namespace longspan

@@ -32,7 +32,7 @@ CountValue model_work(const Workload& w, const Model& model, bool training) {
     sum += {static_cast<Integer>(work.maccs), static_cast<Integer>(work.flops())};
   };
   for (const auto& [layer, cost] : model.cost(w.shape(), training)) {
-    if (layer == "softmax layer" && !w.output_layer) continue;
+    if (layer == Head::kMeter && !w.output_layer) continue;
     add(cost.forward);
     if (!training) continue;
     add(cost.backward);

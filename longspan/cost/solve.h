@@ -22,7 +22,7 @@ std::string_view name_of(SolveFor what);
 struct SolveTerms {
   bool inference = false;  // a forward pass that keeps nothing, instead of a training step
   ElementType element;
-  OptimizerCost optimizer;
+  OptimizerKind optimizer = OptimizerKind::kAdam;
   LearningRule rule = LearningRule::kBackprop;
   RuleTerms rule_terms;
   std::optional<Integer> tokens;  // FLOPs are of a run over so many; nothing: of a step

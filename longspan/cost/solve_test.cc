@@ -13,19 +13,19 @@ namespace {
 
 Workload small(const std::string& attention = "flash") {
   Workload w;
-  w.model.family = "encoder";
+  w.model.family = Family::kEncoder;
   w.model.layers = 2;
   w.model.d_model = 16;
   w.model.heads = 2;
   w.model.vocab = 11;
   w.model.max_length = 1;
-  w.model.positions = "sinusoidal";
+  w.model.positions = PositionKind::kSinusoidal;
   w.model.attention = attention;
   w.batch = 2;
   return w;
 }
 
-SolveTerms adam() { return {.element = element_type("fp32"), .optimizer = optimizer_cost("adam")}; }
+SolveTerms adam() { return {.element = element_type("fp32"), .optimizer = OptimizerKind::kAdam}; }
 
 // Weights, gradients, two averages and the arena, asked of the model directly.
 Integer training_bytes(const Workload& w) {
@@ -97,19 +97,19 @@ TEST(Solve, EveryMechanismAsIfEveryLengthHadBeenAsked) {
 
 TEST(Solve, BoundariesOfBatchWidthAndLength) {
   std::vector<Workload> models = {small(), small("full"), small("linear")};
-  models[1].model.family = "decoder";
+  models[1].model.family = Family::kDecoder;
   models[1].model.checkpointing = true;
   models[2].model.frozen_layers = 1;
   models[2].model.d_ff = 43;
   Workload both = small("full");
-  both.model.family = "encoder-decoder";
+  both.model.family = Family::kEncoderDecoder;
   both.model.decoder_layers = 3;
   both.target_length = 7;
   both.model.max_length = 64;
   both.length = 9;
   models.push_back(both);
   Workload grouped = small();
-  grouped.model.family = "decoder";
+  grouped.model.family = Family::kDecoder;
   grouped.model.heads = 8;
   grouped.model.kv_heads = 2;
   grouped.model.lora_rank = 2;
@@ -130,7 +130,7 @@ TEST(Solve, BoundariesOfBatchWidthAndLength) {
 
 TEST(Solve, WidthKeepsHeadsAndRatios) {
   Workload w = small();
-  w.model.family = "decoder";
+  w.model.family = Family::kDecoder;
   w.model.d_model = 4096;
   w.model.heads = 32;
   w.model.kv_heads = 8;

@@ -44,7 +44,7 @@ void check_attention(const Workload& w) {
                        .n = 1,
                        .d = d_head,
                        .e = d_head,
-                       .causal = m.family == "decoder",
+                       .causal = m.family == Family::kDecoder,
                        .dropout = m.dropout > 0.0F};
   if (!w.lengths.empty()) shape.key_lengths = kLengths;
   check_mechanisms(m.attention, shape, m);
@@ -89,7 +89,9 @@ void end_in_classes(ModelFormula& model, CostView view) {
 
 }  // namespace
 
-std::size_t Workload::output_rows() const { return model.head == "classifier" ? batch : tokens(); }
+std::size_t Workload::output_rows() const {
+  return model.head == HeadKind::kClassifier ? batch : tokens();
+}
 
 Batch Workload::shape() const {
   Batch shape;
@@ -106,8 +108,8 @@ Batch Workload::shape() const {
 }
 
 ModelFamily family_of(const ModelConfig& config) {
-  if (config.family == "encoder") return ModelFamily::kEncoder;
-  return config.family == "decoder" ? ModelFamily::kDecoder : ModelFamily::kEncoderDecoder;
+  if (config.family == Family::kEncoder) return ModelFamily::kEncoder;
+  return config.family == Family::kDecoder ? ModelFamily::kDecoder : ModelFamily::kEncoderDecoder;
 }
 
 void check(const Workload& w) {
@@ -158,7 +160,7 @@ SymbolValues symbol_values(const Workload& w) {
 
 ModelFormula formula_of(const Workload& w, CostView view) {
   ModelFormula model = model_formula({.view = view, .family = family_of(w.model)});
-  if (w.model.head == "classifier") end_in_classes(model, view);
+  if (w.model.head == HeadKind::kClassifier) end_in_classes(model, view);
   if (!w.output_layer) {
     std::erase_if(model.layers, [](const ModelLayer& layer) {
       return layer.formula.kind == LayerKind::kSoftmax;
@@ -177,17 +179,17 @@ std::vector<std::string> beyond_the_paper(const Workload& w) {
   add(w.kv_heads() != m.heads, "grouped key-value heads");
   add(m.bias && m.attention_bias, "biases in attention");
   add(!m.bias, "an FFN without biases");
-  add(m.norm != "layer", "RMSNorm");
-  add(m.activation != "gelu-tanh", "another activation than GELU by tanh");
-  add(m.wiring == "pre", "pre-norm wiring, with a norm at the end");
-  add(m.wiring == "reversible", "reversible wiring, which computes every block twice");
-  add(m.positions == "learned", "a learned table of positions");
-  add(m.positions == "rotary", "rotary positions");
+  add(m.norm != NormKind::kLayer, "RMSNorm");
+  add(m.activation != Activation::kGeluTanh, "another activation than GELU by tanh");
+  add(m.wiring == Wiring::kPreNorm, "pre-norm wiring, with a norm at the end");
+  add(m.wiring == Wiring::kReversible, "reversible wiring, which computes every block twice");
+  add(m.positions == PositionKind::kLearned, "a learned table of positions");
+  add(m.positions == PositionKind::kRotary, "rotary positions");
   add(m.token_types > 0, "token types");
   add(!m.stages.empty(), "stages, between which sequences become shorter");
   add(m.embedding_norm, "a norm after the embedding");
   add(m.head_transform, "a transform before the output layer");
-  add(m.tied && w.output_layer && m.head == "lm", "tied vocabulary matrices");
+  add(m.tied && w.output_layer && m.head == HeadKind::kLanguage, "tied vocabulary matrices");
   add(m.dropout > 0.0F, "dropout");
   add(m.checkpointing, "checkpointing, which computes every block twice");
   add(m.frozen_layers > 0, "frozen layers");

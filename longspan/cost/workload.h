@@ -20,7 +20,7 @@ struct Workload {
   std::vector<std::int32_t> lengths;  // real tokens of each sequence; empty: all of them
   std::string note;                   // what of somebody else's config is not counted
 
-  bool has_both() const { return model.family == "encoder-decoder"; }
+  bool has_both() const { return model.family == Family::kEncoderDecoder; }
   // Whether the paper has all kinds of its layers; whether two passes of it can be compared.
   bool in_paper() const;
   bool comparable() const;
@@ -28,7 +28,9 @@ struct Workload {
   std::size_t rows() const { return batch * length; }
   std::size_t decoder_rows() const { return batch * target_length; }
   std::size_t output_rows() const;
-  std::size_t outputs() const { return model.head == "classifier" ? model.classes : model.vocab; }
+  std::size_t outputs() const {
+    return model.head == HeadKind::kClassifier ? model.classes : model.vocab;
+  }
   std::size_t d_ff() const { return model.d_ff == 0 ? 4 * model.d_model : model.d_ff; }
   std::size_t kv_heads() const { return model.kv_heads == 0 ? model.heads : model.kv_heads; }
   // Of a key or value: kv_heads·d_head.

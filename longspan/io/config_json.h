@@ -18,7 +18,11 @@ template <class Config>
 nlohmann::json config_to_json(Config config) {
   nlohmann::json object = nlohmann::json::object();
   config.visit([&](std::string_view name, auto& field, auto&&... /*what for*/) {
-    object[std::string(name)] = field;
+    if constexpr (requires { field.name(); }) {
+      object[std::string(name)] = field.name();
+    } else {
+      object[std::string(name)] = field;
+    }
   });
   return object;
 }
@@ -47,7 +51,11 @@ Config config_from_json(std::string_view who, const nlohmann::json& object) {
     } else {
       require(it->is_string(), "[{}] '{}' is {}; need text", who, name, it->dump());
     }
-    field = it->template get<Field>();
+    if constexpr (requires { Field::from(who, name); }) {
+      field = Field::from(who, it->template get_ref<const std::string&>());
+    } else {
+      field = it->template get<Field>();
+    }
   });
   for (const auto& item : object.items()) {
     if (std::ranges::find(known, item.key()) == known.end()) {

@@ -115,9 +115,6 @@ struct BranchUpdate {
 
 // Where the meter files what a rule that compares two passes does beyond them.
 inline constexpr std::string_view kOverheadMeter = "rule overhead";
-// The part of it that sends the error to the input, in place of a part of the model; the rest are
-// differences of outputs.
-inline constexpr std::string_view kErrorPart = "error";
 
 // What rules without a backward pass ask of a branch: they compare a standard and a modulated pass
 // (learning/forward_learning.h).

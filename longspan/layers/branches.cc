@@ -1,5 +1,6 @@
 #include "longspan/layers/branches.h"
 
+#include <algorithm>
 #include <array>
 
 #include "longspan/base/config.h"
@@ -56,16 +57,17 @@ std::unique_ptr<Branch> make_fourier(std::string_view options, const BranchSite&
 }
 
 constexpr std::array kBranches = {
-    BranchKind{"attention", BranchRole::kMixer, "attention", "self-attention by a mechanism",
-               &make_self},
-    BranchKind{"cross", BranchRole::kReader, "cross", "attention to another sequence", &make_cross},
-    BranchKind{"pooled", BranchRole::kReader, "attention",
+    BranchKind{"attention", BranchRole::kMixer, "attention", MultiHeadAttention::kMeter,
+               "self-attention by a mechanism", &make_self},
+    BranchKind{"cross", BranchRole::kReader, "cross", MultiHeadAttention::kCrossMeter,
+               "attention to another sequence", &make_cross},
+    BranchKind{"pooled", BranchRole::kReader, "attention", MultiHeadAttention::kMeter,
                "attention of a pooled sequence to what it was pooled from", &make_pooled},
-    BranchKind{"fnet", BranchRole::kMixer, "mixer",
+    BranchKind{"fnet", BranchRole::kMixer, "mixer", FourierMixer::kMeter,
                "the Fourier transform over positions and features", &make_fourier},
-    BranchKind{"dense", BranchRole::kFeedForward, "feed_forward",
+    BranchKind{"dense", BranchRole::kFeedForward, "feed_forward", FeedForward::kMeter,
                "two matrices and an activation, gated if asked", &make_dense},
-    BranchKind{"experts", BranchRole::kFeedForward, "feed_forward",
+    BranchKind{"experts", BranchRole::kFeedForward, "feed_forward", FeedForward::kMeter,
                "feed-forwards among which a router chooses", &make_experts},
 };
 
@@ -82,6 +84,11 @@ const BranchKind* find_branch(std::string_view specification) {
     if (kind.name == name_part(specification)) return &kind;
   }
   return nullptr;
+}
+
+std::string_view meter_at(std::string_view place) {
+  const auto* const at = std::ranges::find(kBranches, place, &BranchKind::place);
+  return at != kBranches.end() ? at->meter : place;
 }
 
 std::unique_ptr<Branch> make_branch(std::string_view specification, const BranchSite& site) {

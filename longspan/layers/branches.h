@@ -36,6 +36,7 @@ struct BranchKind {
   BranchRole role;
   std::string_view
       place;  // its parameters are "<block>.<place>.…", its norm's "<block>.<place>_norm.…"
+  std::string_view meter;    // what its work is filed under
   std::string_view summary;  // one line
   // `options` is what stands behind "name:".
   std::unique_ptr<Branch> (*make)(std::string_view options, const BranchSite& site);
@@ -45,6 +46,9 @@ std::span<const BranchKind> branch_kinds();
 // Of "name" or "name:options"; null where there is none.
 const BranchKind* find_branch(std::string_view specification);
 std::unique_ptr<Branch> make_branch(std::string_view specification, const BranchSite& site);
+
+// What work is filed under of the branch whose parameters are in this place.
+std::string_view meter_at(std::string_view place);
 
 // The branch that mixes tokens: "attention:" with a mechanism, or a mixer's own name. Throws Error
 // for a branch that does not.

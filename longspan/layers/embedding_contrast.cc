@@ -17,7 +17,7 @@ bool of_sequences(const Pass& pass, const Perturbation& error) {
 }  // namespace
 
 void Embedding::perturb(const Pass& pass, const Perturbation& error, Matrix x) const {
-  const Place::Part part(kErrorPart);
+  const Place::Part part(ModelPart::kError);
   const Place::Scope scope(kOverheadMeter, Phase::kUpdate);
   if (error.shift.cols == 0) {
     const ConstMatrix through = error.in_vocabulary() ? table_->matrix() : error.through;
@@ -52,7 +52,7 @@ void Embedding::learn(const Pass& pass, const TokenInput& input, const Perturbat
   }
   accumulate(pass, input, g);
   if (!error.in_vocabulary() || table_->constant) return;
-  const Place::Part part(kErrorPart);
+  const Place::Part part(ModelPart::kError);
   const Place::Scope scope(kOverheadMeter, Phase::kUpdate);
   gemm(error.error, g, table_->gradient_matrix(),
        {.transpose_a = true, .accumulate = true, .alpha = error.scale});

@@ -60,7 +60,7 @@ class Experts final : public Branch {
           const FeedForwardConfig& each);
 
   // A kind of feed-forward, and filed as one.
-  std::string_view meter_name() const override { return "ffn"; }
+  std::string_view meter_name() const override { return FeedForward::kMeter; }
   void check(const Pass& /*pass*/) const override {}
   Kept save(const Pass& pass, Arena& arena) const override;
   void forward(const BranchForward& call) const override;

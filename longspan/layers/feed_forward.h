@@ -32,7 +32,8 @@ class FeedForward final : public Branch, public Contrastive {
  public:
   FeedForward(Parameters& parameters, const std::string& name, const FeedForwardConfig& config);
 
-  std::string_view meter_name() const override { return "ffn"; }
+  static constexpr std::string_view kMeter = "ffn";
+  std::string_view meter_name() const override { return kMeter; }
   void check(const Pass& /*pass*/) const override {}
   Kept save(const Pass& pass, Arena& arena) const override;
   void forward(const BranchForward& call) const override;

@@ -23,7 +23,8 @@ class FourierMixer final : public Branch {
   // Throws Error for what the mixing cannot be.
   explicit FourierMixer(const FourierMixerConfig& config);
 
-  std::string_view meter_name() const override { return "fnet"; }
+  static constexpr std::string_view kMeter = "fnet";
+  std::string_view meter_name() const override { return kMeter; }
   void check(const Pass& pass) const override;
   Kept save(const Pass& /*pass*/, Arena& /*arena*/) const override { return {}; }
   void forward(const BranchForward& call) const override;

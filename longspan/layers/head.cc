@@ -11,7 +11,6 @@ namespace longspan {
 
 namespace {
 
-constexpr std::array<std::string_view, 3> kPoolNames = {"none", "first", "mean"};
 constexpr std::string_view kTransformMeter = "head";
 
 Linear make_output(Parameters& parameters, const std::string& name, const HeadConfig& config,
@@ -27,15 +26,6 @@ ConstMatrix first_rows(ConstMatrix x, std::size_t length) {
 }
 
 }  // namespace
-
-std::string_view name_of(Pool pool) { return kPoolNames[static_cast<std::size_t>(pool)]; }
-
-Pool pool_from(std::string_view name) {
-  for (std::size_t i = 0; i < kPoolNames.size(); ++i) {
-    if (kPoolNames[i] == name) return static_cast<Pool>(i);
-  }
-  throw_unknown("model", "pool", name, {kPoolNames.begin(), kPoolNames.end()});
-}
 
 Head::Head(Parameters& parameters, const std::string& name, const HeadConfig& config,
            Parameter* tied)
@@ -86,7 +76,7 @@ Head::Saved Head::transform(const Pass& pass, ConstMatrix x, bool saves, Arena& 
   Saved saved;
   saved.last = x;
   const Place::Scope scope(kTransformMeter, Phase::kForward);
-  if (config_.pool != Pool::kNone) {
+  if (config_.pool) {
     const Matrix pooled = arena.matrix(r, d);
     pool(pass, x, pooled);
     saved.last = pooled;
@@ -150,7 +140,7 @@ void Head::backward(const Pass& pass, const Saved& saved, Matrix dx, Arena& aren
   }
   Matrix dpooled = g;
   if (transform_) {
-    dpooled = config_.pool == Pool::kNone ? dx : arena.matrix(rows(pass), config_.d_model);
+    dpooled = config_.pool ? arena.matrix(rows(pass), config_.d_model) : dx;
     {
       const Place::Scope scope(kTransformMeter, Phase::kBackward);
       activation_backward(config_.activation, saved.z, g, g);
@@ -160,7 +150,7 @@ void Head::backward(const Pass& pass, const Saved& saved, Matrix dx, Arena& aren
     transform_->accumulate(saved.input, g);
   }
   const Place::Scope scope(kTransformMeter, Phase::kBackward);
-  if (config_.pool != Pool::kNone) spread(pass, dpooled, dx);
+  if (config_.pool) spread(pass, dpooled, dx);
 }
 
 }  // namespace longspan

@@ -15,20 +15,17 @@
 #include <string>
 #include <string_view>
 
+#include "longspan/base/model_kind.h"
 #include "longspan/layers/branch.h"
 #include "longspan/layers/linear.h"
 #include "longspan/layers/norm.h"
 
 namespace longspan {
 
-enum class Pool : std::uint8_t { kNone, kFirst, kMean };
-std::string_view name_of(Pool pool);
-Pool pool_from(std::string_view name);
-
 struct HeadConfig {
   std::size_t d_model = 0;
   std::size_t outputs = 0;
-  Pool pool = Pool::kNone;
+  std::optional<Pool> pool;  // of sequences; none: every token has an output
   bool transform = false;
   Activation activation = Activation::kGelu;  // of the transform
   bool transform_norm = false;
@@ -55,9 +52,7 @@ class Head {
   // `tied`: the output layer's weight, or null for one of its own.
   Head(Parameters& parameters, const std::string& name, const HeadConfig& config, Parameter* tied);
 
-  std::size_t rows(const Pass& pass) const {
-    return config_.pool == Pool::kNone ? pass.rows() : pass.batch;
-  }
+  std::size_t rows(const Pass& pass) const { return config_.pool ? pass.batch : pass.rows(); }
   // Everything it writes is taken from the arena, kept or not. forward is transform, the matrix for
   // the logits, and score.
   Saved forward(const Pass& pass, ConstMatrix x, bool saves, Arena& arena) const;
@@ -70,7 +65,7 @@ class Head {
   void backward(const Pass& pass, const Saved& saved, Matrix dx, Arena& arena) const;
 
   const Linear& output() const { return output_; }
-  bool transforms() const { return config_.transform || config_.pool != Pool::kNone; }
+  bool transforms() const { return config_.transform || config_.pool; }
 
  private:
   void pool(const Pass& pass, ConstMatrix x, Matrix pooled) const;

@@ -60,8 +60,10 @@ class MultiHeadAttention final : public Branch, public Contrastive {
   MultiHeadAttention(Parameters& parameters, const std::string& name,
                      const MultiHeadAttentionConfig& config);
 
+  static constexpr std::string_view kMeter = "mha";
+  static constexpr std::string_view kCrossMeter = "cross";
   std::string_view meter_name() const override {
-    return config_.cross && !config_.pooled ? "cross" : "mha";
+    return config_.cross && !config_.pooled ? kCrossMeter : kMeter;
   }
   void begin_step(std::uint64_t step) override { mechanism_->begin_step(step); }
   void end_step() override { mechanism_->end_step(); }

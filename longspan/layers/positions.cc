@@ -1,28 +1,10 @@
 #include "longspan/layers/positions.h"
 
-#include <array>
 #include <cmath>
 
-#include "longspan/base/config.h"
 #include "longspan/base/dry.h"
 
 namespace longspan {
-
-namespace {
-constexpr std::array<std::string_view, 5> kPositionNames = {"none", "sinusoidal", "learned",
-                                                            "axial", "rotary"};
-}  // namespace
-
-std::string_view name_of(PositionKind kind) {
-  return kPositionNames[static_cast<std::size_t>(kind)];
-}
-
-PositionKind position_kind_from(std::string_view name) {
-  for (std::size_t i = 0; i < kPositionNames.size(); ++i) {
-    if (kPositionNames[i] == name) return static_cast<PositionKind>(i);
-  }
-  throw_unknown("model", "positions", name, {kPositionNames.begin(), kPositionNames.end()});
-}
 
 std::vector<float> sinusoidal_table(std::size_t length, std::size_t d) {
   std::vector<float> table(length * d);

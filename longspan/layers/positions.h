@@ -11,14 +11,11 @@
 #include <vector>
 
 #include "longspan/base/cost.h"
+#include "longspan/base/model_kind.h"
 #include "longspan/base/view.h"
 #include "longspan/kernels/rows/vector.h"
 
 namespace longspan {
-
-enum class PositionKind : std::uint8_t { kNone, kSinusoidal, kLearned, kAxial, kRotary };
-std::string_view name_of(PositionKind kind);
-PositionKind position_kind_from(std::string_view name);
 
 // The fixed table [length, d].
 std::vector<float> sinusoidal_table(std::size_t length, std::size_t d);

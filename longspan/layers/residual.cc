@@ -1,26 +1,14 @@
 #include "longspan/layers/residual.h"
 
-#include <array>
 #include <utility>
 
-#include "longspan/base/config.h"
 #include "longspan/kernels/rows/vector.h"
 
 namespace longspan {
 
 namespace {
-constexpr std::array<std::string_view, 3> kWiringNames = {"post", "pre", "reversible"};
 constexpr std::string_view kNormMeter = "add & norm";
 }  // namespace
-
-std::string_view name_of(Wiring wiring) { return kWiringNames[static_cast<std::size_t>(wiring)]; }
-
-Wiring wiring_from(std::string_view name) {
-  for (std::size_t i = 0; i < kWiringNames.size(); ++i) {
-    if (kWiringNames[i] == name) return static_cast<Wiring>(i);
-  }
-  throw_unknown("model", "wiring", name, {kWiringNames.begin(), kWiringNames.end()});
-}
 
 Residual::Residual(std::unique_ptr<Branch> branch, std::unique_ptr<Norm> norm, Wiring wiring,
                    std::size_t d_model, float dropout)

@@ -11,14 +11,11 @@
 #include <memory>
 #include <string_view>
 
+#include "longspan/base/model_kind.h"
 #include "longspan/layers/branch.h"
 #include "longspan/layers/norm.h"
 
 namespace longspan {
-
-enum class Wiring : std::uint8_t { kPostNorm, kPreNorm, kReversible };
-std::string_view name_of(Wiring wiring);
-Wiring wiring_from(std::string_view name);
 
 struct ResidualSaved {
   Matrix normalized;         // norm(x); empty for post-norm

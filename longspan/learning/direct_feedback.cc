@@ -13,7 +13,7 @@ class DirectFeedback::Signals final : public BlockSignals {
       : rule_(rule), e_(e), sequences_(sequences), pooled_(pooled) {}
 
   void send(std::size_t block, Matrix g) const override {
-    const Place::Part part(kErrorPart);
+    const Place::Part part(ModelPart::kError);
     const Place::Scope scope(kOverheadMeter, Phase::kUpdate);
     gemm(e_, rule_.projection(block), rule_.pools() ? pooled_ : g);
     if (rule_.pools()) spread_mean(pooled_, sequences_, g);
@@ -31,7 +31,7 @@ DirectFeedback::DirectFeedback(Model& model, RandomKey seed) : model_(model) {
   require(!(model.has_encoder() && model.has_decoder()),
           "[dfa] a decoder's error has no place in the encoder's sequence; need one stack, or the "
           "rule bp or fa");
-  require(c.wiring != "reversible" || model.perceptron() != nullptr,
+  require(c.wiring != Wiring::kReversible || model.perceptron() != nullptr,
           "[dfa] the streams of reversible layers have no output of a block; need pre or post "
           "wiring, or the rule bp or fa");
   require(model.perceptron() != nullptr || !side({}, 0, {}).stack.chooses(),
@@ -116,7 +116,7 @@ LossSum DirectFeedback::run(const Batch& batch, RandomKey key, float scale, Step
   Head::Saved head;
   LossSum loss;
   {
-    const Place::Part place("head");
+    const Place::Part place(ModelPart::kHead);
     head = model_.head().forward(out, x, /*saves=*/true, arena);
     const Place::Scope scope(Head::kMeter, Phase::kForward);
     loss = model_.loss().predict(head.logits, goal, scale);
@@ -127,7 +127,7 @@ LossSum DirectFeedback::run(const Batch& batch, RandomKey key, float scale, Step
   Matrix g;
   Matrix pooled;
   {
-    const Place::Part place("head");
+    const Place::Part place(ModelPart::kHead);
     const Place::Scope scope(Head::kMeter, Phase::kBackward);
     model_.loss().error(head.logits, goal, scale);
     g = arena.matrix(out.rows(), d);

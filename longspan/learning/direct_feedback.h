@@ -55,13 +55,15 @@ class DirectFeedback final : public Rule {
     return model_.has_decoder() ? model_.decoder_side(batch, key, histories)
                                 : model_.encoder_side(batch, key, histories);
   }
-  std::string_view part() const { return model_.has_decoder() ? "decoder" : "encoder"; }
+  ModelPart part() const {
+    return model_.has_decoder() ? ModelPart::kDecoder : ModelPart::kEncoder;
+  }
   Matrix forward(const Batch& batch, RandomKey key, Step& step) const;
   void backward(const Batch& batch, RandomKey key, Matrix g, const BlockSignals& signals,
                 Step& step) const;
   // Whether an output is of a whole sequence.
   bool pools() const {
-    return model_.config().head == "classifier" && model_.perceptron() == nullptr;
+    return model_.config().head == HeadKind::kClassifier && model_.perceptron() == nullptr;
   }
 
   Model& model_;

@@ -25,13 +25,13 @@ ModelConfig small(const char* family) {
   c.heads = 2;
   c.vocab = 17;
   c.max_length = 16;
-  c.wiring = "post";
+  c.wiring = Wiring::kPostNorm;
   return c;
 }
 
 ModelConfig perceptron(std::size_t layers) {
   ModelConfig c = small("mlp");
-  c.head = "classifier";
+  c.head = HeadKind::kClassifier;
   c.layers = layers;
   c.inputs = 11;
   c.classes = 5;
@@ -65,9 +65,9 @@ void send_exactly(Model& model, const DirectFeedback& rule) {
 
 TEST(DirectFeedback, OfOneBlockThroughTheLastWeightsIsBackpropagation) {
   ModelConfig padded = small("encoder");
-  padded.head = "classifier";
+  padded.head = HeadKind::kClassifier;
   padded.classes = 5;
-  padded.pool = "mean";
+  padded.pool = Pool::kMean;
   ModelConfig checkpointed = small("decoder");
   checkpointed.checkpointing = true;
   checkpointed.dropout = 0.1F;
@@ -75,12 +75,12 @@ TEST(DirectFeedback, OfOneBlockThroughTheLastWeightsIsBackpropagation) {
   untied.tied = false;
   untied.embedding_norm = true;
   ModelConfig pre = small("decoder");
-  pre.wiring = "pre";
-  pre.norm = "rms";
+  pre.wiring = Wiring::kPreNorm;
+  pre.norm = NormKind::kRms;
   for (const ModelConfig& c :
        {pre, small("decoder"), untied, padded, checkpointed, perceptron(1)}) {
-    SCOPED_TRACE(c.family + " " + c.head);
-    const bool tokens = c.family != "mlp";
+    SCOPED_TRACE(fmt::format("{} {}", c.family, c.head));
+    const bool tokens = c.family != Family::kPerceptron;
     const BatchData data(c, {.batch = 3, .length = tokens ? std::size_t{13} : 1, .padded = tokens},
                          3);
     Model model(c);
@@ -97,13 +97,13 @@ TEST(DirectFeedback, EndsAtTheBlocksOwnInput) {
   c.layers = 3;
   c.tied = false;
   ModelConfig pre = c;
-  pre.wiring = "pre";
+  pre.wiring = Wiring::kPreNorm;
   for (const ModelConfig& config : {c, pre, perceptron(3)}) {
     Model model(config);
     model.allocate(1);
     DirectFeedback rule(model, 5);
     send_exactly(model, rule);
-    const bool tokens = config.family != "mlp";
+    const bool tokens = config.family != Family::kPerceptron;
     const BatchData data(config, {.batch = 3, .length = tokens ? std::size_t{13} : 1}, 3);
     expect_gradients(model, rule, data.view(), [](const Parameter& p) {
       const bool final_norm = p.role == Role::kNorm && !p.place.block;
@@ -151,7 +151,7 @@ TEST(DirectFeedback, RefusesWhatHasNoBlocksOfItsOwn) {
       "[dfa] a decoder's error has no place in the encoder's sequence; need one stack, or the "
       "rule bp or fa");
   ModelConfig reversible = small("decoder");
-  reversible.wiring = "reversible";
+  reversible.wiring = Wiring::kReversible;
   EXPECT_EQ(error_of(reversible),
             "[dfa] the streams of reversible layers have no output of a block; need pre or post "
             "wiring, or the rule bp or fa");

@@ -126,13 +126,13 @@ TEST(FeedbackAlignment, CostsWhatBackpropagationDoes) {
 // so that PEPITA is feedback alignment with B = −F·W₁ᵀ, up to the second order in F.
 TEST(FeedbackAlignment, IsWhatPepitaComesToInTwoLayers) {
   ModelConfig c;
-  c.family = "mlp";
-  c.head = "classifier";
+  c.family = Family::kPerceptron;
+  c.head = HeadKind::kClassifier;
   c.inputs = 23;
   c.classes = 7;
   c.d_model = 31;
   c.layers = 1;
-  c.activation = "gelu";
+  c.activation = Activation::kGelu;
   const BatchData data(c, {.batch = 17, .length = 1}, 3);
   double worse = 1.0;  // 1 − cosine at ten times the scale
   for (const float scale : {0.1F, 0.01F, 0.001F}) {

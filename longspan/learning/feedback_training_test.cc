@@ -23,14 +23,14 @@ ModelConfig small(const char* family) {
   c.heads = 2;
   c.vocab = 17;
   c.max_length = 16;
-  c.wiring = "post";
+  c.wiring = Wiring::kPostNorm;
   c.tied = false;
   return c;
 }
 
 ModelConfig classifier(const char* family) {
   ModelConfig c = small(family);
-  c.head = "classifier";
+  c.head = HeadKind::kClassifier;
   c.classes = 5;
   c.inputs = 11;
   return c;
@@ -52,7 +52,7 @@ void silence(Rule& rule, std::size_t blocks) {
 // The loss on one batch after 150 steps, by the first.
 double learnt(const ModelConfig& c, const char* rule, bool silent, BatchShape shape) {
   BatchData data(c, shape, 3);
-  if (c.head == "lm") {  // the token before, which attention alone can find
+  if (c.head == HeadKind::kLanguage) {  // the token before, which attention alone can find
     for (std::size_t i = 1; i < data.tokens.size(); ++i) data.targets[i] = data.tokens[i - 1];
   }
   Model model(c);
@@ -81,7 +81,7 @@ TEST(FeedbackRules, TeachMoreThanTheLastLayer) {
     };
     expect(small("decoder"), {.batch = 4, .length = 13}, 0.5);
     ModelConfig pre = classifier("encoder");
-    pre.wiring = "pre";
+    pre.wiring = Wiring::kPreNorm;
     expect(pre, {.batch = 16, .length = 13, .padded = true}, 0.5);
     expect(classifier("encoder"), {.batch = 16, .length = 13, .padded = true}, 0.6);
     expect(classifier("mlp"), {.batch = 16, .length = 1}, 0.5);

@@ -21,7 +21,8 @@ bool writes_stream(Role role) {
 }  // namespace
 
 bool ForwardLearning::through_matrix() const {
-  return model_.config().head != "lm" || feedback_.injection == ErrorInjection::kAfterEmbedding;
+  return model_.config().head != HeadKind::kLanguage ||
+         feedback_.injection == ErrorInjection::kAfterEmbedding;
 }
 
 bool ForwardLearning::in_model_space() const {
@@ -93,7 +94,7 @@ void ForwardLearning::standard_pass(const Batch& batch, RandomKey key, Matrix sc
   Matrix y;
   for (const bool encoder : {true, false}) {
     if (!(encoder ? model_.has_encoder() : model_.has_decoder())) continue;
-    const Place::Part part(encoder ? "encoder" : "decoder");
+    const Place::Part part(encoder ? ModelPart::kEncoder : ModelPart::kDecoder);
     const Place::Scope place("embedding", Phase::kForward);
     Model::Side v = side(batch, key, encoder, step);
     v.pass.memory = y;
@@ -108,11 +109,11 @@ void ForwardLearning::standard_pass(const Batch& batch, RandomKey key, Matrix sc
     y = v.stack.observe({v.pass, v.beside, to.x}, contrast(1.0F), kept.stack, arena);
   }
   if (model_.perceptron() != nullptr) {
-    const Place::Part part("encoder");
+    const Place::Part part(ModelPart::kEncoder);
     y = model_.perceptron()->observe(model_.perceptron_pass(batch, key), model_.features(batch),
                                      step.mlp, arena);
   }
-  const Place::Part part("head");
+  const Place::Part part(ModelPart::kHead);
   step.head = model_.head().transform(model_.output_pass(batch), y, /*saves=*/false, arena);
   model_.head().score(step.head, scores);
 }
@@ -124,18 +125,18 @@ void ForwardLearning::first_pass(const Batch& batch, RandomKey key, Matrix score
   Matrix y;
   for (const bool encoder : {true, false}) {
     if (!(encoder ? model_.has_encoder() : model_.has_decoder())) continue;
-    const Place::Part part(encoder ? "encoder" : "decoder");
+    const Place::Part part(encoder ? ModelPart::kEncoder : ModelPart::kDecoder);
     Model::Side v = side(batch, key, encoder, step);
     v.pass.memory = y;
     const Matrix x = v.embedding.embed(v.pass, v.tokens, nullptr, arena);
     y = v.stack.infer(v.pass, x, v.beside, arena);
   }
   if (model_.perceptron() != nullptr) {
-    const Place::Part part("encoder");
+    const Place::Part part(ModelPart::kEncoder);
     y = model_.perceptron()->infer(model_.perceptron_pass(batch, key), model_.features(batch),
                                    arena);
   }
-  const Place::Part part("head");
+  const Place::Part part(ModelPart::kHead);
   const Head::Saved last =
       model_.head().transform(model_.output_pass(batch), y, /*saves=*/false, arena);
   model_.head().score(last, scores);
@@ -157,7 +158,7 @@ LossSum ForwardLearning::run(const Batch& batch, RandomKey key, float scale, Ste
     } else {
       first_pass(batch, key, e, step);
     }
-    const Place::Part part("head");
+    const Place::Part part(ModelPart::kHead);
     sum = loss.predict(e, goal, scale);
     if (keeps() && differs()) {
       step.outputs = arena.matrix(e.rows, e.cols);
@@ -166,7 +167,7 @@ LossSum ForwardLearning::run(const Batch& batch, RandomKey key, float scale, Ste
   }
   step.kept = arena.used();
   {
-    const Place::Part part(kErrorPart);
+    const Place::Part part(ModelPart::kError);
     const Place::Scope scope(kOverheadMeter, Phase::kUpdate);
     loss.error(e, goal, scale);
   }
@@ -190,8 +191,8 @@ Perturbation ForwardLearning::injected(const Batch& batch, ConstMatrix e, float 
                                        Arena& arena) const {
   const ModelConfig& c = model_.config();
   Perturbation p;
-  if (c.head == "classifier") {
-    const Place::Part part(kErrorPart);
+  if (c.head == HeadKind::kClassifier) {
+    const Place::Part part(ModelPart::kError);
     const Place::Scope scope(kOverheadMeter, Phase::kUpdate);
     const Matrix shift = arena.matrix(batch.batch, c.d_model);
     gemm(e, projection_, shift, {.alpha = 1 / scale});
@@ -211,7 +212,7 @@ Perturbation ForwardLearning::injected(const Batch& batch, ConstMatrix e, float 
 // δ of the decoder's tokens, computed for itself because the encoder's is projected from it.
 void ForwardLearning::take_image(const Batch& batch, ConstMatrix e, float scale, Step& step) const {
   const Perturbation p = injected(batch, e, scale, *step.arena);
-  const Place::Part part(kErrorPart);
+  const Place::Part part(ModelPart::kError);
   const Place::Scope scope(kOverheadMeter, Phase::kUpdate);
   step.image = step.arena->matrix(e.rows, model_.config().d_model);
   gemm(e,
@@ -251,7 +252,7 @@ Perturbation ForwardLearning::projected(const Batch& batch, ConstMatrix e, Const
 void ForwardLearning::learn_side(const Batch& batch, bool encoder, RandomKey key, ConstMatrix e,
                                  float scale, Step& step) const {
   Arena& arena = *step.arena;
-  const Place::Part part(encoder ? "encoder" : "decoder");
+  const Place::Part part(encoder ? ModelPart::kEncoder : ModelPart::kDecoder);
   const Place::Scope place("embedding", Phase::kForward);
   Model::Side v = side(batch, key, encoder, step);
   const std::size_t d = model_.config().d_model;
@@ -297,14 +298,14 @@ void ForwardLearning::learn_side(const Batch& batch, bool encoder, RandomKey key
 void ForwardLearning::learn_mlp(const Batch& batch, RandomKey key, ConstMatrix e, float scale,
                                 Step& step) const {
   Arena& arena = *step.arena;
-  const Place::Part part("encoder");
+  const Place::Part part(ModelPart::kEncoder);
   const Place::Scope place(Mlp::kMeter, Phase::kForward);
   const Pass pass = model_.perceptron_pass(batch, key);
   const ConstMatrix x = model_.features(batch);
   const Matrix x_err = arena.matrix(x.rows, x.cols);
   copy(x, x_err);
   {
-    const Place::Part error(kErrorPart);
+    const Place::Part error(ModelPart::kError);
     const Place::Scope scope(kOverheadMeter, Phase::kUpdate);
     gemm(e, projection_, x_err, {.accumulate = true, .alpha = 1.0F / scale});
   }
@@ -319,7 +320,7 @@ void ForwardLearning::learn_mlp(const Batch& batch, RandomKey key, ConstMatrix e
 
 void ForwardLearning::learn_head(const Batch& batch, Matrix e, float scale, Step& step) const {
   Arena& arena = *step.arena;
-  const Place::Part part("head");
+  const Place::Part part(ModelPart::kHead);
   const Place::Scope place(Head::kMeter, Phase::kForward);
   const Head& head = model_.head();
   const Loss& loss = model_.loss();
@@ -337,13 +338,13 @@ void ForwardLearning::learn_head(const Batch& batch, Matrix e, float scale, Step
   Matrix signal = e;
   if (feedback_.last_layer == LastLayer::kModulatedError) {
     signal = outputs(modulated);
-    const Place::Part error(kErrorPart);
+    const Place::Part error(ModelPart::kError);
     const Place::Scope scope(kOverheadMeter, Phase::kUpdate);
     loss.error(signal, goal, scale);
   } else if (differs()) {
     signal = outputs(modulated);
     const Matrix a = keeps() ? step.outputs : outputs(standard);
-    const Place::Part error(kErrorPart);
+    const Place::Part error(ModelPart::kError);
     const Place::Scope scope(kOverheadMeter, Phase::kUpdate);
     difference(1.0F, a, signal, signal);
   }

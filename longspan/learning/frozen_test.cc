@@ -25,7 +25,7 @@ std::unique_ptr<Model> stepped(const ModelConfig& config, const Batch& batch) {
 
 TEST(Checkpointing, GradientsAreTheSameBits) {
   for (const ModelCase& c : testing::model_cases()) {
-    if (c.config.wiring == "reversible") continue;
+    if (c.config.wiring == Wiring::kReversible) continue;
     SCOPED_TRACE(c.name);
     const BatchData data(c.config, c.shape, 3);
     ModelConfig kept = c.config;
@@ -201,7 +201,7 @@ TEST(Frozen, RefusesWhatCannotBe) {
   EXPECT_EQ(error_of([](auto& c) { c.lora_rank = 129; }),
             "[model] adapters of rank 129 on a width of 128; need at most 128");
   EXPECT_EQ(error_of([](auto& c) {
-              c.wiring = "reversible";
+              c.wiring = Wiring::kReversible;
               c.checkpointing = true;
             }),
             "[model] reversible layers keep nothing and cannot be frozen or checkpointed; need pre "

@@ -57,8 +57,8 @@ CostTable metered(const Step& step) {
   return cost_of(meter);
 }
 
-FeedbackConfig feedback_of(std::uint64_t n) {
-  FeedbackConfig feedback;
+Feedback feedback_of(std::uint64_t n) {
+  Feedback feedback;
   feedback.last_layer = std::array{"difference", "modulated", "standard"}[n % 3];
   feedback.injection = std::array{"input", "embedding"}[n / 3 % 2];
   feedback.error_space = std::array{"vocabulary", "model"}[n / 6 % 2];
@@ -67,8 +67,8 @@ FeedbackConfig feedback_of(std::uint64_t n) {
 
 // Whether direct feedback has no way into such a model; it says so then.
 bool refuses(std::string_view rule, const ModelConfig& c, bool experts) {
-  return rule == "dfa" && (experts || c.family == "encoder-decoder" || c.wiring == "reversible" ||
-                           !c.stages.empty());
+  return rule == "dfa" && (experts || c.family == Family::kEncoderDecoder ||
+                           c.wiring == Wiring::kReversible || !c.stages.empty());
 }
 
 void expect_walked(const ModelCase& c, std::uint64_t n) {
@@ -136,7 +136,7 @@ TEST(Walk, KnowsMixersExpertsAndStages) {
 TEST(Walk, OfAnotherLossIsWhatRunsToo) {
   for (std::uint64_t n = 0; n < std::min<std::uint64_t>(200, sample_count()); ++n) {
     ModelCase c = sample_model(n);
-    if (c.config.head == "lm" || !possible(c)) continue;
+    if (c.config.head == HeadKind::kLanguage || !possible(c)) continue;
     c.config.loss = "squared-error";
     expect_walked(c, n);
     if (HasFailure()) return;
@@ -187,7 +187,7 @@ TEST(Walk, IsWhatItsPredecessorsSaid) {
     expect(memory.peak, "peak");
     expect(model.inference_bytes(batch), "bytes of inference");
     for (const Recall recall : {Recall::kKeep, Recall::kCompute}) {
-      const ForwardLearning rule(model, recall, feedback_from(feedback_of(n)), 1);
+      const ForwardLearning rule(model, recall, feedback_of(n), 1);
       StepMemory own;
       const Cost step = total(metered([&] { own = rule.walk(batch); }));
       for (const Work* work : {&step.forward, &step.update}) {

@@ -10,15 +10,19 @@
 
 namespace longspan {
 
-std::size_t Optimizer::state_blocks(const OptimizerConfig& config) {
-  if (config.kind == "sgd") return 0;
-  if (config.kind == "momentum") return 1;
-  if (config.kind == "adam" || config.kind == "adamw") return 2;
-  throw_unknown("optimizer", "optimizer", config.kind, {"sgd", "momentum", "adam", "adamw"});
+std::size_t Optimizer::state_blocks(OptimizerKind kind) {
+  switch (kind) {
+    case OptimizerKind::kSgd:
+      return 0;
+    case OptimizerKind::kMomentum:
+      return 1;
+    default:
+      return 2;
+  }
 }
 
 Optimizer::Optimizer(const OptimizerConfig& config, Parameters& parameters)
-    : config_(config), parameters_(parameters), state_(state_blocks(config)) {
+    : config_(config), parameters_(parameters), state_(state_blocks(config.kind)) {
   // Block by block: a model of zeros to copy from would be one block more at the peak.
   for (std::vector<float>& block : state_) block.assign(parameters.count(), 0.0F);
 }
@@ -38,7 +42,7 @@ void step_range(const OptimizerConfig& config, StepOptions options, const Blocks
   options.beta1 = config.beta1;
   options.beta2 = config.beta2;
   options.epsilon = config.epsilon;
-  options.decoupled = config.kind == "adamw";
+  options.decoupled = config.kind == OptimizerKind::kAdamW;
   const auto part = [&](std::span<float> block) { return block.subspan(begin, end - begin); };
   const auto g = part(blocks.gradients);
   const auto w = part(blocks.values);
@@ -91,7 +95,7 @@ void Optimizer::walk(const OptimizerConfig& config, const Parameters& parameters
   const std::array<std::span<float>, 2> averages = {block, block};
   clear(block);
   norm(block);
-  step_blocks(config, {}, {block, block, std::span(averages).first(state_blocks(config))},
+  step_blocks(config, {}, {block, block, std::span(averages).first(state_blocks(config.kind))},
               parameters.matrix_count());
 }
 

@@ -10,15 +10,20 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
+#include "longspan/base/choice.h"
 #include "longspan/base/parameter.h"
 
 namespace longspan {
 
+enum class OptimizerKind : std::uint8_t { kSgd, kMomentum, kAdam, kAdamW };
+constexpr Names<4> names_of(OptimizerKind /*kind*/) {
+  return {"optimizer", "optimizer", {"sgd", "momentum", "adam", "adamw"}};
+}
+
 struct OptimizerConfig {
-  std::string kind = "adamw";  // sgd, momentum, adam, adamw
+  Choice<OptimizerKind> kind = OptimizerKind::kAdamW;
   float weight_decay = 0.1F;
   float momentum = 0.9F;
   double beta1 = 0.9;
@@ -54,7 +59,7 @@ class Optimizer {
   // All of it dry.
   static void walk(const OptimizerConfig& config, const Parameters& parameters);
   // Numbers kept for each parameter.
-  static std::size_t state_blocks(const OptimizerConfig& config);
+  static std::size_t state_blocks(OptimizerKind kind);
 
  private:
   OptimizerConfig config_;

@@ -32,14 +32,14 @@ struct Line {
 
 ModelConfig regressor() {
   ModelConfig c;
-  c.family = "mlp";
-  c.head = "classifier";
+  c.family = Family::kPerceptron;
+  c.head = HeadKind::kClassifier;
   c.loss = "squared-error";
   c.inputs = 3;
   c.classes = 2;
   c.d_model = 32;
   c.layers = 1;
-  c.activation = "relu";
+  c.activation = Activation::kRelu;
   c.head_bias = true;
   return c;
 }

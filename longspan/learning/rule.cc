@@ -14,20 +14,20 @@ namespace longspan {
 
 namespace {
 
-std::unique_ptr<Rule> make_backprop(Model& model, const FeedbackConfig& /*feedback*/,
+std::unique_ptr<Rule> make_backprop(Model& model, const Feedback& /*feedback*/,
                                     RandomKey /*seed*/) {
   return std::make_unique<Backprop>(model);
 }
 
 // Its feedback has no choices.
 template <class R>
-std::unique_ptr<Rule> make_drawn(Model& model, const FeedbackConfig& /*feedback*/, RandomKey seed) {
+std::unique_ptr<Rule> make_drawn(Model& model, const Feedback& /*feedback*/, RandomKey seed) {
   return std::make_unique<R>(model, seed);
 }
 
 template <class R>
-std::unique_ptr<Rule> make(Model& model, const FeedbackConfig& feedback, RandomKey seed) {
-  return std::make_unique<R>(model, feedback_from(feedback), seed);
+std::unique_ptr<Rule> make(Model& model, const Feedback& feedback, RandomKey seed) {
+  return std::make_unique<R>(model, feedback, seed);
 }
 
 constexpr std::array kRules = {
@@ -55,7 +55,7 @@ CostTable Rule::cost(const Batch& shape) const {
 
 std::span<const RuleEntry> rules() { return kRules; }
 
-std::unique_ptr<Rule> make_rule(std::string_view name, Model& model, const FeedbackConfig& feedback,
+std::unique_ptr<Rule> make_rule(std::string_view name, Model& model, const Feedback& feedback,
                                 RandomKey seed) {
   std::vector<std::string_view> known;
   for (const RuleEntry& rule : kRules) {

@@ -6,7 +6,7 @@
 #include <span>
 #include <string_view>
 
-#include "longspan/learning/feedback_config.h"
+#include "longspan/learning/feedback.h"
 #include "longspan/models/model.h"
 
 namespace longspan {
@@ -39,11 +39,11 @@ struct RuleEntry {
   std::string_view name;
   std::string_view summary;
   // The model must outlive the rule; `seed` draws what the rule needs for itself.
-  std::unique_ptr<Rule> (*make)(Model& model, const FeedbackConfig& feedback, RandomKey seed);
+  std::unique_ptr<Rule> (*make)(Model& model, const Feedback& feedback, RandomKey seed);
 };
 std::span<const RuleEntry> rules();
 // Throws Error with the nearest name when there is none.
-std::unique_ptr<Rule> make_rule(std::string_view name, Model& model,
-                                const FeedbackConfig& feedback = {}, RandomKey seed = 1);
+std::unique_ptr<Rule> make_rule(std::string_view name, Model& model, const Feedback& feedback = {},
+                                RandomKey seed = 1);
 
 }  // namespace longspan

@@ -4,14 +4,11 @@
 #include <cmath>
 #include <numbers>
 
-#include "longspan/base/config.h"
+#include "longspan/base/error.h"
 
 namespace longspan {
 
 void check(const ScheduleConfig& c) {
-  if (c.kind != "constant" && c.kind != "linear" && c.kind != "cosine") {
-    throw_unknown("schedule", "schedule", c.kind, {"constant", "linear", "cosine"});
-  }
   require(c.peak > 0.0F && std::isfinite(c.peak),
           "[schedule] the learning rate is {}; need a positive number", c.peak);
   require(c.floor >= 0.0F && c.floor <= c.peak,
@@ -22,12 +19,13 @@ float learning_rate(const ScheduleConfig& c, std::uint64_t step) {
   if (step < c.warmup) {
     return c.peak * static_cast<float>(step + 1) / static_cast<float>(c.warmup + 1);
   }
-  if (c.kind == "constant") return c.peak;
+  if (c.kind == ScheduleKind::kConstant) return c.peak;
   if (step >= c.total) return c.floor;
   const double done = static_cast<double>(step - c.warmup) /
                       static_cast<double>(std::max<std::uint64_t>(1, c.total - c.warmup));
-  const double left =
-      c.kind == "linear" ? 1.0 - done : 0.5 * (1.0 + std::cos(std::numbers::pi * done));
+  const double left = c.kind == ScheduleKind::kLinear
+                          ? 1.0 - done
+                          : 0.5 * (1.0 + std::cos(std::numbers::pi * done));
   return static_cast<float>(c.floor + left * (c.peak - c.floor));
 }
 

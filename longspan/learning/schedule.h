@@ -3,12 +3,18 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
+
+#include "longspan/base/choice.h"
 
 namespace longspan {
 
+enum class ScheduleKind : std::uint8_t { kConstant, kLinear, kCosine };
+constexpr Names<3> names_of(ScheduleKind /*kind*/) {
+  return {"schedule", "schedule", {"constant", "linear", "cosine"}};
+}
+
 struct ScheduleConfig {
-  std::string kind = "cosine";  // constant, linear, cosine
+  Choice<ScheduleKind> kind = ScheduleKind::kCosine;
   float peak = 1e-3F;
   float floor = 1e-4F;
   std::uint64_t warmup = 100;  // steps

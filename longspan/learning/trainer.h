@@ -18,7 +18,7 @@ namespace longspan {
 
 struct TrainConfig {
   std::string rule = "bp";
-  FeedbackConfig feedback;  // of rules that have no backward pass
+  Feedback feedback;  // of rules that have no backward pass
   OptimizerConfig optimizer;
   ScheduleConfig schedule;
   float clip = 1.0F;  // largest norm of the gradient; 0: none

@@ -12,17 +12,25 @@
 
 namespace longspan {
 
+// What a step is; rules have kinds of their own.
+struct StepKind {
+  std::string_view name;  // a literal
+  bool training = true;
+
+  bool operator==(const StepKind&) const = default;
+};
+
 // Everything on which the memory of a step depends. Remembering allocates only when a list is
 // longer than any before it.
 class Booking {
  public:
-  // Whether this step needs what the remembered one did. `kind` is a literal; `past` the capacity of
-  // the caches it decodes with, or the tokens that its histories hold.
-  bool holds(std::string_view kind, const Batch& batch, std::size_t past) const {
+  // Whether this step needs what the remembered one did. `past` is the capacity of the
+  // caches it decodes with, or the tokens that its histories hold.
+  bool holds(StepKind kind, const Batch& batch, std::size_t past) const {
     return numbers_of(kind, batch, past) == numbers_ && equal(lengths_, batch.lengths) &&
            equal(source_lengths_, batch.source_lengths) && equal(globals_, batch.globals);
   }
-  void remember(std::string_view kind, const Batch& batch, std::size_t past) {
+  void remember(StepKind kind, const Batch& batch, std::size_t past) {
     numbers_ = numbers_of(kind, batch, past);
     lengths_.assign(batch.lengths.begin(), batch.lengths.end());
     source_lengths_.assign(batch.source_lengths.begin(), batch.source_lengths.end());
@@ -32,7 +40,7 @@ class Booking {
 
  private:
   struct Numbers {
-    std::string_view kind;
+    StepKind kind;
     std::size_t batch = 0;
     std::size_t length = 0;
     std::size_t source_length = 0;
@@ -41,7 +49,7 @@ class Booking {
     bool typed = false;
     bool operator==(const Numbers&) const = default;
   };
-  static Numbers numbers_of(std::string_view kind, const Batch& batch, std::size_t past) {
+  static Numbers numbers_of(StepKind kind, const Batch& batch, std::size_t past) {
     return {kind,
             batch.batch,
             batch.length,

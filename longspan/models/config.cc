@@ -11,14 +11,6 @@ namespace longspan {
 
 namespace {
 
-void check_choice(std::string_view what, std::string_view value,
-                  std::initializer_list<std::string_view> known) {
-  for (const auto k : known) {
-    if (k == value) return;
-  }
-  throw_unknown("model", what, value, known);
-}
-
 void check_positive(std::string_view what, std::size_t value) {
   require(value > 0, "[model] {} is 0; need at least 1", what);
 }
@@ -31,12 +23,12 @@ void check_positive(std::string_view what, float value) {
 void check_stages(const ModelConfig& c) {
   const std::vector<std::size_t> stages = layers_of_stages(c);
   if (stages.empty()) return;
-  check_choice("stage_pool", c.stage_pool, {"mean", "max"});
   require(
       stages.size() > 1 && std::accumulate(stages.begin(), stages.end(), std::size_t{0}) < c.layers,
       "[model] stages of {} layers in a model of {}; need two or more, and a layer behind them",
       c.stages, c.layers);
-  require(c.family == "encoder" && c.wiring == "post" && !c.checkpointing && c.frozen_layers == 0,
+  require(c.family == Family::kEncoder && c.wiring == Wiring::kPostNorm && !c.checkpointing &&
+              c.frozen_layers == 0,
           "[model] stages in a {} with {} wiring; need an encoder with post wiring that is neither "
           "checkpointed nor frozen",
           c.family, c.wiring);
@@ -63,36 +55,33 @@ std::vector<std::size_t> layers_of_stages(const ModelConfig& config) {
 }
 
 void check(const ModelConfig& c) {
-  check_choice("family", c.family, {"encoder", "decoder", "encoder-decoder", "mlp"});
-  check_choice("head", c.head, {"lm", "classifier", "tagger"});
-  require(c.loss == "cross-entropy" || c.head != "lm",
+  require(c.loss == "cross-entropy" || c.head != HeadKind::kLanguage,
           "[model] the loss {} of a language model; need a classifier or tagger head", c.loss);
-  check_choice("norm", c.norm, {"layer", "rms"});
-  check_choice("pool", c.pool, {"first", "mean"});
   check_positive("layers", c.layers);
   check_positive("d_model", c.d_model);
   check_positive("heads", c.heads);
   check_positive("vocab", c.vocab);
   check_positive("max_length", c.max_length);
-  if (c.family == "encoder-decoder") check_positive("decoder_layers", c.decoder_layers);
-  if (c.head != "lm") check_positive("classes", c.classes);
-  require(c.head == "lm" || c.family == "encoder" || c.family == "mlp",
+  if (c.family == Family::kEncoderDecoder) check_positive("decoder_layers", c.decoder_layers);
+  if (c.head != HeadKind::kLanguage) check_positive("classes", c.classes);
+  require(c.head == HeadKind::kLanguage || c.family == Family::kEncoder ||
+              c.family == Family::kPerceptron,
           "[model] a {} head on a {}; need an encoder", c.head, c.family);
-  if (c.family == "mlp") {
+  if (c.family == Family::kPerceptron) {
     check_positive("inputs", c.inputs);
-    require(c.head == "classifier" && c.frozen_layers == 0 && c.lora_rank == 0,
+    require(c.head == HeadKind::kClassifier && c.frozen_layers == 0 && c.lora_rank == 0,
             "[model] a perceptron with a {} head, {} frozen layers and adapters of rank {}; need a "
             "classifier that is trained as a whole",
             c.head, c.frozen_layers, c.lora_rank);
   }
   check_stages(c);
-  check_choice("streams", c.streams, {"mean", "concat"});
   require(
-      c.streams == "mean" || (c.wiring == "reversible" && c.family != "encoder-decoder" &&
-                              (!c.tied || c.head != "lm")),
+      c.streams == StreamEnd::kMean ||
+          (c.wiring == Wiring::kReversible && c.family != Family::kEncoderDecoder &&
+           (!c.tied || c.head != HeadKind::kLanguage)),
       "[model] concatenated streams end twice as wide; need reversible wiring, one stack and an "
       "untied head");
-  require(c.family == "mlp" || c.d_model % c.heads == 0,
+  require(c.family == Family::kPerceptron || c.d_model % c.heads == 0,
           "[model] width {} does not divide into {} heads; need a multiple", c.d_model, c.heads);
   require(c.kv_heads == 0 || c.heads % c.kv_heads == 0,
           "[model] {} heads cannot share {} key-value heads; need a divisor", c.heads, c.kv_heads);
@@ -101,7 +90,7 @@ void check(const ModelConfig& c) {
   require(c.frozen_layers <= c.layers, "[model] {} frozen layers of {}; need at most all of them",
           c.frozen_layers, c.layers);
   require(
-      c.wiring != "reversible" || (!c.checkpointing && c.frozen_layers == 0),
+      c.wiring != Wiring::kReversible || (!c.checkpointing && c.frozen_layers == 0),
       "[model] reversible layers keep nothing and cannot be frozen or checkpointed; need pre or "
       "post wiring");
   require(c.lora_rank <= c.d_model, "[model] adapters of rank {} on a width of {}; need at most {}",

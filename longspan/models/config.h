@@ -5,11 +5,15 @@
 #include <string>
 #include <vector>
 
+#include "longspan/base/model_kind.h"
+#include "longspan/kernels/rows/activation.h"
+#include "longspan/kernels/rows/norm.h"
+
 namespace longspan {
 
 struct ModelConfig {
-  std::string family = "decoder";      // encoder, decoder, encoder-decoder, mlp
-  std::string head = "lm";             // lm, classifier (of sequences), tagger (of tokens)
+  Choice<Family> family = Family::kDecoder;
+  Choice<HeadKind> head = HeadKind::kLanguage;
   std::string loss = "cross-entropy";  // or squared-error, of as many numbers as classes
   std::size_t layers = 4;              // of the encoder, or of the only stack
   std::size_t decoder_layers = 0;      // encoder-decoder only
@@ -27,23 +31,23 @@ struct ModelConfig {
   std::string cross_attention;    // likewise
   // What follows it in a layer: dense, or experts:key=value,…; several likewise.
   std::string feed_forward = "dense";
-  std::string wiring = "pre";  // post, pre, reversible
-  bool final_norm = true;      // of pre and reversible wiring, behind the last layer
+  Choice<Wiring> wiring = Wiring::kPreNorm;
+  bool final_norm = true;  // of pre and reversible wiring, behind the last layer
   // Layers of each stage of an encoder, "4|4|4", between which its sequences are pooled; the layers
   // that remain run at full length again, behind the sum with what the first stage gave. Empty: one.
   std::string stages;
-  std::string stage_pool = "mean";  // or max
-  bool stage_cls = true;            // the first token stands apart
-  bool stage_truncate = true;       // and the last is left out where the others are pooled
-  bool unpooled_keys = true;        // the first layer of a stage reads those of the one before
-  std::string streams = "mean";     // how reversible streams end: mean, concat (twice the width)
-  std::string norm = "layer";       // layer, rms
+  Choice<StagePool> stage_pool = StagePool::kMean;
+  bool stage_cls = true;       // the first token stands apart
+  bool stage_truncate = true;  // and the last is left out where the others are pooled
+  bool unpooled_keys = true;   // the first layer of a stage reads those of the one before
+  Choice<StreamEnd> streams = StreamEnd::kMean;
+  Choice<NormKind> norm = NormKind::kLayer;
   float norm_epsilon = 1e-5F;
-  std::string activation = "gelu-tanh";  // relu, gelu, gelu-tanh, silu
-  bool gated = false;                    // SwiGLU with activation = silu
-  std::string positions = "learned";     // none, sinusoidal, learned, axial, rotary
-  std::size_t position_offset = 0;       // of learned positions
-  std::size_t axial_rows = 0;            // of axial positions, and their width
+  Choice<Activation> activation = Activation::kGeluTanh;
+  bool gated = false;  // SwiGLU with activation = silu
+  Choice<PositionKind> positions = PositionKind::kLearned;
+  std::size_t position_offset = 0;  // of learned positions
+  std::size_t axial_rows = 0;       // of axial positions, and their width
   std::size_t axial_width = 0;
   float rotary_base = 10000.0F;
   bool rotary_interleaved = true;
@@ -53,9 +57,9 @@ struct ModelConfig {
   bool shared_table = true;    // encoder and decoder look tokens up in one table
   bool head_bias = false;      // of the softmax layer or classifier
   bool head_transform = false;
-  std::string head_activation = "gelu";
+  Choice<Activation> head_activation = Activation::kGelu;
   bool head_norm = false;
-  std::string pool = "first";  // of a classifier: first, mean
+  Choice<Pool> pool = Pool::kFirst;  // of a classifier
   bool embedding_norm = false;
   bool embedding_projection = false;  // a matrix behind the norm
   bool embedding_scale = false;       // token vectors are multiplied by √d_model
@@ -71,7 +75,7 @@ struct ModelConfig {
   float init_deviation = 0.02F;
 
   // What the head tells apart.
-  std::size_t outputs() const { return head == "lm" ? vocab : classes; }
+  std::size_t outputs() const { return head == HeadKind::kLanguage ? vocab : classes; }
 
   bool operator==(const ModelConfig&) const = default;
 

@@ -75,19 +75,19 @@ std::int64_t ConfigFields::token(const char* key) const {
   return std::max<std::int64_t>(-1, at(key).get<std::int64_t>());
 }
 
-std::string ConfigFields::activation(const char* key, std::string_view otherwise) const {
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kKnown = {
-      {{"gelu", "gelu"},
-       {"gelu_new", "gelu-tanh"},
-       {"gelu_pytorch_tanh", "gelu-tanh"},
-       {"relu", "relu"},
-       {"silu", "silu"},
-       {"swish", "silu"},
-       {"tanh", "tanh"}}};
+Activation ConfigFields::activation(const char* key, std::string_view otherwise) const {
+  static constexpr std::array<std::pair<std::string_view, Activation>, 7> kKnown = {
+      {{"gelu", Activation::kGelu},
+       {"gelu_new", Activation::kGeluTanh},
+       {"gelu_pytorch_tanh", Activation::kGeluTanh},
+       {"relu", Activation::kRelu},
+       {"silu", Activation::kSilu},
+       {"swish", Activation::kSilu},
+       {"tanh", Activation::kTanh}}};
   const std::string name = text(key, otherwise);
   std::vector<std::string_view> names;
   for (const auto& [theirs, ours] : kKnown) {
-    if (theirs == name) return std::string(ours);
+    if (theirs == name) return ours;
     names.push_back(theirs);
   }
   throw_unknown(kWho, key, name, names);

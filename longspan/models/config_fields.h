@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "longspan/base/error.h"
+#include "longspan/kernels/rows/activation.h"
 
 namespace longspan {
 
@@ -34,7 +35,7 @@ class ConfigFields {
   // Token ids below 0 mean none.
   std::int64_t token(const char* key) const;
   // By our name.
-  std::string activation(const char* key, std::string_view otherwise) const;
+  Activation activation(const char* key, std::string_view otherwise) const;
   std::size_t classes() const;
   // What our model does not have.
   void refuse(bool asked, std::string_view what) const {

@@ -40,9 +40,11 @@ std::vector<Case> cases() {
         c.max_length = 80;
         c.wiring = wiring;
         c.positions = positions;
-        c.rotary_interleaved = c.wiring == "pre";
+        c.rotary_interleaved = c.wiring == Wiring::kPreNorm;
         c.dropout = can.dropout ? 0.2F : 0.0F;  // must not act here
-        const std::size_t prefill = c.wiring == "post" ? 1 : c.wiring == "pre" ? 13 : 66;
+        const std::size_t prefill = c.wiring == Wiring::kPostNorm  ? 1
+                                    : c.wiring == Wiring::kPreNorm ? 13
+                                                                   : 66;
         all.push_back({c.attention + "_" + wiring + "_" + positions, c, prefill});
       }
     }
@@ -100,7 +102,7 @@ TEST(DecodeTranslator, EqualsTheWholeSequence) {
     for (const std::string wiring : {"post", "pre", "reversible"}) {
       SCOPED_TRACE(cross + " " + wiring);
       ModelConfig c;
-      c.family = "encoder-decoder";
+      c.family = Family::kEncoderDecoder;
       c.layers = 2;
       c.decoder_layers = 2;
       c.d_model = 16;
@@ -195,7 +197,7 @@ TEST(DecodeErrors, SayWhatIsNeeded) {
   EXPECT_EQ(caches.front().used, 3U);
 
   ModelConfig encoder = plain("learned");
-  encoder.family = "encoder";
+  encoder.family = Family::kEncoder;
   Model other(encoder);
   other.allocate(1);
   EXPECT_EQ(error_of(other, three, {}),

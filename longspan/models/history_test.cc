@@ -18,7 +18,7 @@ ModelConfig config_of(const std::string& wiring) {
   c.heads = 2;
   c.vocab = 17;
   c.max_length = 40;
-  c.positions = "none";
+  c.positions = PositionKind::kNone;
   c.wiring = wiring;
   c.attention = "transformer-xl";
   return c;

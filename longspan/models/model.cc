@@ -11,10 +11,6 @@ namespace longspan {
 
 namespace {
 
-NormKind norm_kind(const ModelConfig& c) {
-  return c.norm == "rms" ? NormKind::kRms : NormKind::kLayer;
-}
-
 // The side of a model that a stack is.
 struct Side {
   bool causal = false;
@@ -25,7 +21,7 @@ struct Side {
 
 StagesConfig stages_config(const ModelConfig& c) {
   return {.layers = layers_of_stages(c),
-          .maximum = c.stage_pool == "max",
+          .maximum = c.stage_pool == StagePool::kMax,
           .cls = c.stage_cls,
           .truncated = c.stage_truncate,
           .unpooled_keys = c.unpooled_keys};
@@ -73,15 +69,15 @@ StackConfig stack_config(const ModelConfig& c, const Side& side,
                        .rotary = rotary};
   s.block.feed_forward = {.d_model = c.d_model,
                           .d_ff = c.d_ff == 0 ? 4 * c.d_model : c.d_ff,
-                          .activation = activation_from(c.activation),
+                          .activation = c.activation,
                           .gated = c.gated,
                           .bias = c.bias,
                           .deviation = c.init_deviation,
                           .output_deviation = output_deviation};
-  s.wiring = wiring_from(c.wiring);
+  s.wiring = c.wiring;
   s.final_norm = c.final_norm;
-  s.concatenates = c.streams == "concat";
-  s.norm = norm_kind(c);
+  s.concatenates = c.streams == StreamEnd::kConcat;
+  s.norm = c.norm;
   s.epsilon = c.norm_epsilon;
   s.dropout = c.dropout;
   s.checkpointing = c.checkpointing;
@@ -92,7 +88,7 @@ EmbeddingConfig embedding_config(const ModelConfig& c) {
   return {.vocab = c.vocab,
           .d_model = c.d_model,
           .max_length = c.max_length,
-          .positions = position_kind_from(c.positions),
+          .positions = c.positions,
           .position_offset = c.position_offset,
           .axial_rows = c.axial_rows,
           .axial_width = c.axial_width,
@@ -102,7 +98,7 @@ EmbeddingConfig embedding_config(const ModelConfig& c) {
           .masked = c.embedding_mask,
           .norm = c.embedding_norm,
           .projection = c.embedding_projection,
-          .norm_kind = norm_kind(c),
+          .norm_kind = c.norm,
           .epsilon = c.norm_epsilon,
           .dropout = c.dropout,
           .deviation = c.init_deviation,
@@ -110,24 +106,26 @@ EmbeddingConfig embedding_config(const ModelConfig& c) {
 }
 
 HeadConfig head_config(const ModelConfig& c) {
-  return {.d_model = c.streams == "concat" ? 2 * c.d_model : c.d_model,
+  const bool pools = c.head == HeadKind::kClassifier && c.family != Family::kPerceptron;
+  return {.d_model = c.streams == StreamEnd::kConcat ? 2 * c.d_model : c.d_model,
           .outputs = c.outputs(),
-          .pool = c.head == "classifier" && c.family != "mlp" ? pool_from(c.pool) : Pool::kNone,
+          .pool = pools ? std::optional<Pool>(c.pool) : std::nullopt,
           .transform = c.head_transform,
-          .activation = activation_from(c.head_activation),
+          .activation = c.head_activation,
           .transform_norm = c.head_norm,
-          .norm_kind = norm_kind(c),
+          .norm_kind = c.norm,
           .epsilon = c.norm_epsilon,
           .bias = c.head_bias,
-          .deviation = c.family == "mlp" ? std::sqrt(2.0F / static_cast<float>(c.d_model))
-                                         : c.init_deviation};
+          .deviation = c.family == Family::kPerceptron
+                           ? std::sqrt(2.0F / static_cast<float>(c.d_model))
+                           : c.init_deviation};
 }
 
 MlpConfig mlp_config(const ModelConfig& c) {
   return {.inputs = c.inputs,
           .hidden = c.d_model,
           .layers = c.layers,
-          .activation = activation_from(c.activation),
+          .activation = c.activation,
           .bias = c.bias,
           .dropout = c.dropout};
 }
@@ -137,20 +135,20 @@ MlpConfig mlp_config(const ModelConfig& c) {
 Model::Model(const ModelConfig& config)
     : config_(config), parameters_(std::make_unique<Parameters>()), loss_(make_loss(config.loss)) {
   check(config);
-  if (config.family == "mlp") {
-    const Place::Part part("encoder");
+  if (config.family == Family::kPerceptron) {
+    const Place::Part part(ModelPart::kEncoder);
     mlp_.emplace(*parameters_, "mlp", mlp_config(config));
     make_head(nullptr);
     return;
   }
-  if (config.positions == "rotary") {
+  if (config.positions == PositionKind::kRotary) {
     rotary_ = std::make_shared<RotaryTable>(Rotary{config.rotary_base, config.rotary_interleaved},
                                             config.max_length, config.d_model / config.heads);
   }
   const EmbeddingConfig embedding = embedding_config(config);
   const bool both = has_encoder() && has_decoder();
   if (has_encoder()) {
-    const Place::Part part("encoder");
+    const Place::Part part(ModelPart::kEncoder);
     encoder_embedding_.emplace(*parameters_, "embedding", embedding);
     StackConfig stack =
         stack_config(config, {.layers = config.layers, .attention = config.attention}, rotary_);
@@ -158,7 +156,7 @@ Model::Model(const ModelConfig& config)
     encoder_.emplace(*parameters_, "encoder", stack);
   }
   if (has_decoder()) {
-    const Place::Part part("decoder");
+    const Place::Part part(ModelPart::kDecoder);
     if (both && config.shared_table) {
       decoder_embedding_.emplace(*parameters_, "decoder_embedding", embedding,
                                  encoder_embedding_->table());
@@ -177,12 +175,12 @@ Model::Model(const ModelConfig& config)
     decoder_.emplace(*parameters_, "decoder", stack);
   }
   Parameter& table = has_decoder() ? decoder_embedding_->table() : encoder_embedding_->table();
-  make_head(config.head == "lm" && config.tied ? &table : nullptr);
+  make_head(config.head == HeadKind::kLanguage && config.tied ? &table : nullptr);
   freeze();
 }
 
 void Model::make_head(Parameter* tied) {
-  const Place::Part part("head");
+  const Place::Part part(ModelPart::kHead);
   head_.emplace(*parameters_, "head", head_config(config_), tied);
 }
 
@@ -194,7 +192,7 @@ void Model::freeze() {
   }
   if (config_.frozen_layers == 0) return;
   // Of the first stack.
-  const std::string_view part = has_encoder() ? "encoder" : "decoder";
+  const ModelPart part = has_encoder() ? ModelPart::kEncoder : ModelPart::kDecoder;
   parameters_->freeze([&](const Parameter& p) {
     return p.place.part == part && (p.role == Role::kEmbedding ||
                                     (p.place.block && *p.place.block < config_.frozen_layers));
@@ -238,24 +236,24 @@ LossSum Model::run_forward(const Batch& batch, RandomKey key, float scale, Step&
   begin_routing(batch, scale * counted, step);
   Matrix x;
   if (has_encoder()) {
-    const Place::Part part("encoder");
+    const Place::Part part(ModelPart::kEncoder);
     const Pass pass = encoder_pass(batch, key, true, tape.histories);
     x = encoder_embedding_->embed(pass, encoder_tokens(batch), &tape.encoder_embedding, arena);
     x = encoder_->forward(pass, x, tape.encoder, encoder_beside(tape.histories, &step), arena);
     tape.memory = x;
   }
   if (has_decoder()) {
-    const Place::Part part("decoder");
+    const Place::Part part(ModelPart::kDecoder);
     Pass pass = decoder_pass(batch, key, true, tape.histories);
     pass.memory = tape.memory;
     x = decoder_embedding_->embed(pass, decoder_tokens(batch), &tape.decoder_embedding, arena);
     x = decoder_->forward(pass, x, tape.decoder, decoder_beside(tape.histories, &step), arena);
   }
   if (mlp_) {
-    const Place::Part part("encoder");
+    const Place::Part part(ModelPart::kEncoder);
     x = mlp_->forward(decoder_pass(batch, key, true), features(batch), tape.mlp, arena);
   }
-  const Place::Part part("head");
+  const Place::Part part(ModelPart::kHead);
   tape.head = head_->forward(output_pass(batch), x, /*saves=*/true, arena);
   tape.ready = true;
   const Place::Scope scope(Head::kMeter, Phase::kForward);
@@ -317,23 +315,23 @@ void Model::run_backward(const Batch& batch, float scale, Step& step) const {
   const Arena::Frame frame(arena);
   Matrix g;
   {
-    const Place::Part part("head");
+    const Place::Part part(ModelPart::kHead);
     const Place::Scope scope(Head::kMeter, Phase::kBackward);
     loss_->error(tape.head.logits, goal(batch), scale);
     g = arena.matrix(out.rows(), output_width());
     head_->backward(out, tape.head, g, arena);
   }
   if (mlp_) {
-    const Place::Part part("encoder");
+    const Place::Part part(ModelPart::kEncoder);
     mlp_->backward(decoder_pass(batch, tape.key, true), tape.mlp, g);
   }
   Matrix encoder_gradient = g;
   if (has_decoder()) {
-    const Place::Part part("decoder");
+    const Place::Part part(ModelPart::kDecoder);
     Pass pass = decoder_pass(batch, tape.key, true, tape.histories);
     StackBeside beside = decoder_beside(tape.histories, &step);
     if (has_encoder()) {
-      const Place::Scope scope("cross", Phase::kBackward);
+      const Place::Scope scope(MultiHeadAttention::kCrossMeter, Phase::kBackward);
       pass.memory = tape.memory;
       encoder_gradient = arena.matrix(pass.memory_rows(), config_.d_model);
       fill(encoder_gradient, 0.0F);
@@ -343,7 +341,7 @@ void Model::run_backward(const Batch& batch, float scale, Step& step) const {
     decoder_embedding_->backward(pass, decoder_tokens(batch), tape.decoder_embedding, g, arena);
   }
   if (has_encoder()) {
-    const Place::Part part("encoder");
+    const Place::Part part(ModelPart::kEncoder);
     const Pass pass = encoder_pass(batch, tape.key, true, tape.histories);
     encoder_gradient = encoder_->backward(pass, tape.encoder, encoder_gradient,
                                           encoder_beside(tape.histories, &step), arena);

@@ -110,7 +110,9 @@ class Model {
   // with the first of them.
   ConstMatrix decode(const Batch& batch, std::span<DecodeCache> caches);
   // Whether all branches can.
-  bool decodes() const { return decoder_ && config_.head == "lm" && decoder_->decodes(); }
+  bool decodes() const {
+    return decoder_ && config_.head == HeadKind::kLanguage && decoder_->decodes();
+  }
   // Bytes of the caches for `capacity` tokens, which attend to `source` tokens of an encoder, and
   // caches laid out in memory of that size.
   std::size_t cache_bytes(std::size_t batch, std::size_t capacity, std::size_t source = 0) const;
@@ -147,8 +149,12 @@ class Model {
 
   // What rules of learning run that have steps of their own: the parts, and what each is given of a
   // batch in training.
-  bool has_encoder() const { return config_.family.starts_with("encoder"); }
-  bool has_decoder() const { return config_.family.ends_with("decoder"); }
+  bool has_encoder() const {
+    return (config_.family == Family::kEncoder || config_.family == Family::kEncoderDecoder);
+  }
+  bool has_decoder() const {
+    return (config_.family == Family::kDecoder || config_.family == Family::kEncoderDecoder);
+  }
   // A stack and its embedding. Experts have no routing here.
   struct Side {
     const Embedding& embedding;
@@ -182,9 +188,9 @@ class Model {
   // `walk` runs the step dry and says how many bytes it takes, unless the last step was of the same
   // kind and shape. The arena is empty then, and what an earlier step left in it is lost.
   template <class Walk>
-  Arena& book(std::string_view kind, const Batch& batch, std::span<History> histories,
+  Arena& book(std::string_view rule, const Batch& batch, std::span<History> histories,
               const Walk& walk) {
-    return book(kind, batch, past(histories), walk);
+    return book(StepKind{.name = rule}, batch, past(histories), walk);
   }
 
  private:
@@ -252,10 +258,10 @@ class Model {
                           Step& step) const;
 
   template <class Walk>
-  Arena& book(std::string_view kind, const Batch& batch, std::size_t past, const Walk& walk) {
+  Arena& book(StepKind kind, const Batch& batch, std::size_t past, const Walk& walk) {
     if (!booking_.holds(kind, batch, past)) {
       booking_.forget();
-      take_memory(batch, kind != "inference" && kind != "decode", unheard(walk));
+      take_memory(batch, kind.training, unheard(walk));
       booking_.remember(kind, batch, past);
     }
     step_.arena.clear();

@@ -77,7 +77,7 @@ TEST(Allocations, NoneWhileDecoding) {
        {"flash", "transformer-xl", "reformer:chunk=5", "longformer:window=6,global=3"}) {
     ModelConfig c;
     c.attention = attention;
-    c.positions = "rotary";
+    c.positions = PositionKind::kRotary;
     Model model(c);
     model.allocate(1);
     Arena memory(model.cache_bytes(1, 40));

@@ -112,7 +112,7 @@ TEST(Model, RefusesBatchesThatDoNotFit) {
   EXPECT_EQ(
       batch_error(c, {.batch = 1, .length = 2, .tokens = two, .targets = two, .lengths = three}),
       "[model] a sequence of 3 real tokens; need 0 to 2");
-  c.family = "encoder-decoder";
+  c.family = Family::kEncoderDecoder;
   c.decoder_layers = 1;
   EXPECT_EQ(batch_error(c, {.batch = 1, .length = 2, .tokens = two, .targets = two}),
             "[model] 0 source tokens; need 1 to 4");

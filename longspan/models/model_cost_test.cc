@@ -113,7 +113,7 @@ TEST_P(MeteredMechanism, CountsWhatCostSaysInEveryModel) {
     BatchShape shape;
     shape.batch = 1 + below(3);
     shape.length = 1 + below(c.max_length);
-    shape.source_length = c.family == "encoder-decoder" ? 1 + below(c.max_length) : 0;
+    shape.source_length = c.family == Family::kEncoderDecoder ? 1 + below(c.max_length) : 0;
     shape.padded = able.key_lengths && below(2) == 1;
     SCOPED_TRACE(fmt::format("{} {}: batch {} length {} source {} padded {}", c.family, c.wiring,
                              shape.batch, shape.length, shape.source_length, shape.padded));
@@ -144,15 +144,15 @@ Work sum(const CostTable& table, Work Cost::*phase) {
 // example, less MHA biases, which it does not have.
 TEST(Executed, OneEncoderBlock) {
   ModelConfig c;
-  c.family = "encoder";
+  c.family = Family::kEncoder;
   c.layers = 1;
   c.d_model = 64;
   c.heads = 4;
   c.d_ff = 256;
   c.vocab = 1000;
   c.max_length = 128;
-  c.wiring = "post";
-  c.positions = "sinusoidal";
+  c.wiring = Wiring::kPostNorm;
+  c.positions = PositionKind::kSinusoidal;
   c.attention = "full";
   c.tied = false;
   const Model model(c);
@@ -192,7 +192,7 @@ TEST(Executed, EncoderDecoder) {
   const Count f = 7;
   const Count v = 19;
   ModelConfig c;
-  c.family = "encoder-decoder";
+  c.family = Family::kEncoderDecoder;
   c.layers = 2;
   c.decoder_layers = 4;
   c.d_model = d;
@@ -200,7 +200,7 @@ TEST(Executed, EncoderDecoder) {
   c.d_ff = f;
   c.vocab = v;
   c.max_length = 16;
-  c.wiring = "post";
+  c.wiring = Wiring::kPostNorm;
   c.attention = "full";
   c.bias = false;
   const Model model(c);

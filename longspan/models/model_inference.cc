@@ -15,13 +15,13 @@ Matrix Model::infer(const Batch& batch, std::span<History> histories, std::span<
   const std::size_t decoded = caches.empty() ? 0 : caches.front().used;
   // Later tokens find what the encoder gave in the caches of cross-attention.
   if (has_encoder() && decoded == 0) {
-    const Place::Part part("encoder");
+    const Place::Part part(ModelPart::kEncoder);
     const Pass pass = encoder_pass(batch, 0, false, histories);
     x = encoder_embedding_->embed(pass, encoder_tokens(batch), nullptr, arena);
     memory = x = encoder_->infer(pass, x, encoder_beside(histories, &step), arena);
   }
   if (has_decoder()) {
-    const Place::Part part("decoder");
+    const Place::Part part(ModelPart::kDecoder);
     Pass pass = decoder_pass(batch, 0, false, histories);
     pass.memory = memory;
     TokenInput tokens = decoder_tokens(batch);
@@ -32,7 +32,7 @@ Matrix Model::infer(const Batch& batch, std::span<History> histories, std::span<
     x = decoder_->infer(pass, x, beside, arena);
   }
   if (mlp_) {
-    const Place::Part part("encoder");
+    const Place::Part part(ModelPart::kEncoder);
     x = mlp_->infer(decoder_pass(batch, 0, false), features(batch), arena);
   }
   return x;
@@ -40,13 +40,13 @@ Matrix Model::infer(const Batch& batch, std::span<History> histories, std::span<
 
 ConstMatrix Model::run_logits(const Batch& batch, std::span<History> histories, Step& step) const {
   const Matrix x = infer(batch, histories, {}, step);
-  const Place::Part part("head");
+  const Place::Part part(ModelPart::kHead);
   return head_->forward(output_pass(batch), x, /*saves=*/false, step.arena).logits;
 }
 
 ConstMatrix Model::logits(const Batch& batch, std::span<History> histories) {
   check_batch(batch, histories, /*needs_targets=*/false);
-  book("inference", batch, past(histories),
+  book(StepKind{.name = "inference", .training = false}, batch, past(histories),
        [&] { return walk_inference(batch, histories, dry_step_); });
   return run_logits(batch, histories, step_);
 }
@@ -57,13 +57,13 @@ LossSum Model::evaluate(const Batch& batch, std::span<History> histories) {
 }
 
 LossSum Model::measure(ConstMatrix scores, const Batch& batch) const {
-  const Place::Part part("head");
+  const Place::Part part(ModelPart::kHead);
   const Place::Scope scope(Head::kMeter, Phase::kForward);
   return loss_->measure(scores, goal(batch));
 }
 
 ConstMatrix Model::decode(const Batch& batch, std::span<DecodeCache> caches) {
-  require(has_decoder() && config_.head == "lm",
+  require(has_decoder() && config_.head == HeadKind::kLanguage,
           "[model] {} models cannot generate token by token; need a decoder with a language-model "
           "head",
           config_.family);
@@ -80,7 +80,7 @@ ConstMatrix Model::decode(const Batch& batch, std::span<DecodeCache> caches) {
           "[model] {} tokens behind {}; the model takes at most {}", batch.length, first.used,
           config_.max_length);
   // For the first and the last position, so that no later token books again.
-  book("decode", batch, first.capacity, [&] {
+  book(StepKind{.name = "decode", .training = false}, batch, first.capacity, [&] {
     const std::size_t most = std::min(first.capacity, config_.max_length);
     const std::size_t last = most - std::min(most, batch.length);
     return std::max(walk_decode(batch, 0, first.capacity, dry_step_),
@@ -91,7 +91,7 @@ ConstMatrix Model::decode(const Batch& batch, std::span<DecodeCache> caches) {
 
 ConstMatrix Model::run_decode(const Batch& batch, std::span<DecodeCache> caches, Step& step) const {
   const Matrix x = infer(batch, {}, caches, step);
-  const Place::Part part("head");
+  const Place::Part part(ModelPart::kHead);
   Pass last = output_pass(batch);
   last.length = 1;
   // The last token of every sequence: rows length − 1, 2·length − 1, …

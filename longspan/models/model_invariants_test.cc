@@ -42,7 +42,7 @@ ModelConfig larger_decoder() {
   c.d_model = 24;
   c.heads = 4;
   c.kv_heads = 2;
-  c.positions = "rotary";
+  c.positions = PositionKind::kRotary;
   c.vocab = 31;
   c.max_length = 150;
   return c;
@@ -112,7 +112,7 @@ TEST_P(Invariants, MaskedTokensChangeNothing) {
   }
   const std::vector<float> padded = logits_of(model, data.view());
   const std::size_t cols = c.config.outputs();
-  const bool pooled = c.config.head == "classifier";
+  const bool pooled = c.config.head == HeadKind::kClassifier;
   // The products are cut by shape, so a longer batch may round differently; the values may not.
   float largest = 0.0F;
   for (const float w : want) largest = std::max(largest, std::abs(w));
@@ -197,13 +197,13 @@ TEST(Threads, DoNotChangeTheBitsOfALargerStep) {
     for (const char* wiring : {"post", "pre", "reversible"}) {
       ModelConfig config = larger_decoder();
       config.attention = std::string(mechanism.name);
-      if (!can.causal) config.family = "encoder";
+      if (!can.causal) config.family = Family::kEncoder;
       if (!can.grouped_heads) config.kv_heads = 0;
       config.wiring = wiring;
       config.layers = 1;
       config.d_model = 96;
       config.vocab = 257;
-      config.positions = "learned";
+      config.positions = PositionKind::kLearned;
       config.dropout = can.dropout ? 0.1F : 0.0F;
       const BatchData data(config, {.batch = 3, .length = 149}, 23);
       const std::vector<float> one = train_bits(config, data.view(), 1);

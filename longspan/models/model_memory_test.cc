@@ -120,7 +120,7 @@ std::size_t bytes_of(const std::string& family, const std::string& wiring, std::
   ModelConfig c;
   c.family = family;
   c.layers = layers;
-  c.decoder_layers = family == "encoder-decoder" ? layers : 0;
+  c.decoder_layers = family == Family::kEncoderDecoder ? layers : 0;
   c.wiring = wiring;
   c.dropout = 0.1F;
   return Model(c).training_bytes({.batch = 2, .length = 64, .source_length = 32});

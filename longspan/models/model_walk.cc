@@ -83,9 +83,9 @@ ModelCost Model::cost_by_part(const Batch& batch, bool training,
   ModelCost cost;
   for (const auto& [key, work] : meter.entries()) {
     if (work.flops() == 0) continue;
-    CostTable& table = key.part == "encoder"   ? cost.encoder
-                       : key.part == "decoder" ? cost.decoder
-                                               : cost.head;
+    CostTable& table = key.part == ModelPart::kEncoder   ? cost.encoder
+                       : key.part == ModelPart::kDecoder ? cost.decoder
+                                                         : cost.head;
     table[key.layer].of(key.phase) += work;
   }
   return cost;
@@ -101,7 +101,7 @@ CostTable ModelCost::whole() const {
 
 void Model::prepare_training(const Batch& shape, std::span<History> histories) {
   check_shape(shape, histories);
-  book("training", shape, past(histories),
+  book(StepKind{.name = "training"}, shape, past(histories),
        [&] { return walk_training(shape, histories, dry_step_).peak; });
 }
 

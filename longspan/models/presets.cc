@@ -25,14 +25,14 @@ void set_size(ModelConfig& c, const Size& size) {
 // ReLU, post-norm, one table of byte pairs for both languages and the softmax layer.
 ModelConfig translator(const Size& size) {
   ModelConfig c;
-  c.family = "encoder-decoder";
+  c.family = Family::kEncoderDecoder;
   set_size(c, size);
   c.decoder_layers = size.layers;
   c.vocab = 37000;
   c.max_length = 512;
-  c.wiring = "post";
-  c.activation = "relu";
-  c.positions = "sinusoidal";
+  c.wiring = Wiring::kPostNorm;
+  c.activation = Activation::kRelu;
+  c.positions = PositionKind::kSinusoidal;
   c.attention_bias = false;
   return c;
 }
@@ -42,14 +42,14 @@ ModelConfig transformer_big() { return translator({6, 1024, 16, 4096}); }
 // An encoder as it is published: without a layer that gives scores.
 ModelConfig bare_encoder(const Size& size) {
   ModelConfig c;
-  c.family = "encoder";
-  c.head = "classifier";
+  c.family = Family::kEncoder;
+  c.head = HeadKind::kClassifier;
   c.classes = 1;
   set_size(c, size);
   c.vocab = 30522;
   c.max_length = 512;
-  c.wiring = "post";
-  c.activation = "gelu";
+  c.wiring = Wiring::kPostNorm;
+  c.activation = Activation::kGelu;
   c.norm_epsilon = 1e-12F;
   c.embedding_norm = true;
   return c;
@@ -58,7 +58,7 @@ ModelConfig bert(const Size& size) {
   ModelConfig c = bare_encoder(size);
   c.token_types = 2;
   c.head_transform = true;  // the pooler
-  c.head_activation = "tanh";
+  c.head_activation = Activation::kTanh;
   return c;
 }
 ModelConfig bert_base() { return bert({12, 768, 12, 3072}); }
@@ -84,10 +84,10 @@ ModelConfig llama(const Size& size, std::size_t max_length) {
   set_size(c, size);
   c.vocab = 32000;
   c.max_length = max_length;
-  c.norm = "rms";
-  c.activation = "silu";
+  c.norm = NormKind::kRms;
+  c.activation = Activation::kSilu;
   c.gated = true;
-  c.positions = "rotary";
+  c.positions = PositionKind::kRotary;
   c.rotary_interleaved = false;
   c.bias = false;
   c.tied = false;
@@ -104,14 +104,14 @@ ModelConfig llama2_70b() {
 // Bytes in, two classes out.
 ModelConfig lra() {
   ModelConfig c;
-  c.family = "encoder";
-  c.head = "classifier";
+  c.family = Family::kEncoder;
+  c.head = HeadKind::kClassifier;
   set_size(c, {2, 64, 2, 128});
   c.vocab = 256;
   c.classes = 2;
-  c.pool = "mean";
+  c.pool = Pool::kMean;
   c.max_length = 4096;
-  c.activation = "gelu";
+  c.activation = Activation::kGelu;
   return c;
 }
 
@@ -121,7 +121,7 @@ ModelConfig nanogpt_char() {
   c.vocab = 65;
   c.max_length = 64;
   c.bias = false;
-  c.activation = "gelu";
+  c.activation = Activation::kGelu;
   return c;
 }
 

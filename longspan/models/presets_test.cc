@@ -32,7 +32,7 @@ TEST(Presets, CanBeBuiltAndHaveASource) {
     EXPECT_FALSE(preset.summary.empty());
     EXPECT_FALSE(preset.source.empty());
     EXPECT_LE(preset.length, config.max_length) << preset.name;
-    EXPECT_TRUE(preset.output_layer || config.head == "classifier") << preset.name;
+    EXPECT_TRUE(preset.output_layer || config.head == HeadKind::kClassifier) << preset.name;
   }
 }
 

@@ -23,8 +23,8 @@ constexpr std::string_view kWho = ConfigFields::kWho;
 // Transformer blocks as in the paper, a transform between them and the output layer.
 ModelConfig post_norm_encoder() {
   ModelConfig c;
-  c.family = "encoder";
-  c.wiring = "post";
+  c.family = Family::kEncoder;
+  c.wiring = Wiring::kPostNorm;
   c.norm_epsilon = 1e-12F;
   c.embedding_norm = true;
   c.head_bias = true;
@@ -96,7 +96,7 @@ ModelConfig funnel_config(const Fields& f) {
   c.max_length = f.size("max_position_embeddings", 512);
   c.token_types = f.size("type_vocab_size", 3);
   c.embedding_types = false;
-  c.positions = "none";
+  c.positions = PositionKind::kNone;
   c.activation = f.activation("hidden_act", "gelu_new");
   c.norm_epsilon = f.number("layer_norm_eps", 1e-9);
   c.dropout = f.number("hidden_dropout", 0.1);
@@ -115,7 +115,7 @@ ModelConfig funnel_config(const Fields& f) {
 
 ModelConfig roformer_config(const Fields& f) {
   ModelConfig c = bert_config(f);
-  c.positions = "rotary";
+  c.positions = PositionKind::kRotary;
   f.refuse(f.size("embedding_size", c.d_model) != c.d_model, "an embedding of another width");
   f.refuse(f.flag("rotary_value", false), "rotated values");
   return c;
@@ -174,8 +174,8 @@ std::string reformer_layers(const Fields& f) {
 ModelConfig reformer_config(const Fields& f) {
   ModelConfig c;
   c.family = f.flag("is_decoder", false) ? "decoder" : "encoder";
-  c.wiring = "reversible";
-  c.streams = "concat";
+  c.wiring = Wiring::kReversible;
+  c.streams = StreamEnd::kConcat;
   c.layers = f.layers("num_hidden_layers");
   c.d_model = f.size("hidden_size");
   c.heads = f.size("num_attention_heads");
@@ -197,7 +197,7 @@ ModelConfig reformer_config(const Fields& f) {
     require(shape.size() == 2 && widths.size() == 2,
             "[{}] axial positions have {} axes and {} widths; need two of each", kWho, shape.size(),
             widths.size());
-    c.positions = "axial";
+    c.positions = PositionKind::kAxial;
     c.axial_rows = shape[0];
     c.axial_width = widths[0];
   }
@@ -228,7 +228,7 @@ ModelConfig deberta_body(const Fields& f) {
   c.token_types = f.size("type_vocab_size", 0);
   c.norm_epsilon = f.number("layer_norm_eps", 1e-7);
   c.embedding_mask = true;
-  if (!f.flag("position_biased_input", true)) c.positions = "none";
+  if (!f.flag("position_biased_input", true)) c.positions = PositionKind::kNone;
   f.refuse(f.size("embedding_size", c.d_model) != c.d_model, "an embedding of another width");
   f.refuse(f.size("conv_kernel_size", 0) > 0, "a convolution beside the first layer");
   f.refuse(has_part(f, "pos_att_type", "p2p"), "attention of positions to positions");
@@ -265,16 +265,16 @@ ModelConfig deberta_v2_config(const Fields& f) {
 ModelConfig transfo_xl_config(const Fields& f) {
   constexpr std::size_t kLongest = std::size_t{1} << 16U;  // its positions have no end
   ModelConfig c;
-  c.family = "decoder";
-  c.wiring = "post";
+  c.family = Family::kDecoder;
+  c.wiring = Wiring::kPostNorm;
   c.layers = f.layers("n_layer");
   c.d_model = f.size("d_model");
   c.heads = f.size("n_head");
   c.d_ff = f.size("d_inner");
   c.vocab = f.size("vocab_size");
   c.max_length = kLongest;
-  c.activation = "relu";
-  c.positions = "none";
+  c.activation = Activation::kRelu;
+  c.positions = PositionKind::kNone;
   c.attention = "transformer-xl";
   c.attention_bias = false;
   c.embedding_scale = true;
@@ -312,8 +312,8 @@ ModelConfig distilbert_config(const Fields& f) {
 
 ModelConfig gpt2_config(const Fields& f) {
   ModelConfig c;
-  c.family = "decoder";
-  c.wiring = "pre";
+  c.family = Family::kDecoder;
+  c.wiring = Wiring::kPreNorm;
   c.layers = f.layers("n_layer");
   c.d_model = f.size("n_embd");
   c.heads = f.size("n_head");
@@ -333,13 +333,13 @@ ModelConfig gpt2_config(const Fields& f) {
 
 ModelConfig llama_body() {
   ModelConfig c;
-  c.family = "decoder";
-  c.wiring = "pre";
-  c.norm = "rms";
-  c.activation = "silu";
+  c.family = Family::kDecoder;
+  c.wiring = Wiring::kPreNorm;
+  c.norm = NormKind::kRms;
+  c.activation = Activation::kSilu;
   c.gated = true;
   c.bias = false;
-  c.positions = "rotary";
+  c.positions = PositionKind::kRotary;
   return c;
 }
 
@@ -390,36 +390,36 @@ void masked_head(const Fields& /*f*/, ModelConfig& c) {
 
 // Its transform is always followed by the exact GELU.
 void longformer_masked_head(const Fields& /*f*/, ModelConfig& c) {
-  c.head_activation = "gelu";
+  c.head_activation = Activation::kGelu;
   c.head_norm = true;
 }
 
-void causal_head(const Fields& /*f*/, ModelConfig& c) { c.head = "lm"; }
+void causal_head(const Fields& /*f*/, ModelConfig& c) { c.head = HeadKind::kLanguage; }
 
 void funnel_masked_head(const Fields& /*f*/, ModelConfig& c) {
-  c.head = "lm";
+  c.head = HeadKind::kLanguage;
   c.head_transform = false;
 }
 
 void classifier_head(const Fields& f, ModelConfig& c) {
-  c.head = "classifier";
+  c.head = HeadKind::kClassifier;
   c.classes = f.classes();
 }
 
 void tagger_head(const Fields& f, ModelConfig& c) {
-  c.head = "tagger";
+  c.head = HeadKind::kTagger;
   c.classes = f.classes();
   c.head_transform = false;
 }
 
 void bert_classifier(const Fields& f, ModelConfig& c) {
   classifier_head(f, c);
-  c.head_activation = "tanh";  // the pooler
+  c.head_activation = Activation::kTanh;  // the pooler
 }
 
 void distilbert_classifier(const Fields& f, ModelConfig& c) {
   classifier_head(f, c);
-  c.head_activation = "relu";
+  c.head_activation = Activation::kRelu;
 }
 
 void roformer_classifier(const Fields& f, ModelConfig& c) {

@@ -34,7 +34,7 @@ class Placer {
   }
   void norm(const std::string& source, const std::string& parameter) {
     whole(source + ".weight", parameter + ".weight");
-    if (config_.norm == "layer") whole(source + ".bias", parameter + ".bias");
+    if (config_.norm == NormKind::kLayer) whole(source + ".bias", parameter + ".bias");
   }
   void rows(const std::string& source, const std::string& parameter, std::size_t first,
             std::size_t count, bool attention = false) {
@@ -101,7 +101,7 @@ class Placer {
   bool uses(std::string_view text) const {
     return config_.attention.find(text) != std::string::npos;
   }
-  std::string layer(std::size_t i) const { return config_.family + "." + std::to_string(i); }
+  std::string layer(std::size_t i) const { return fmt::format("{}.{}", config_.family, i); }
 
  private:
   const ModelConfig& config_;
@@ -130,7 +130,7 @@ void place_bert_layers(Placer& p, const std::string& stack, const std::string& s
 
 void place_bert_embedding(Placer& p, const std::string& from) {
   p.whole(from + ".word_embeddings.weight", "embedding.tokens");
-  if (p.config().positions == "learned") {
+  if (p.config().positions == PositionKind::kLearned) {
     p.whole(from + ".position_embeddings.weight", "embedding.positions");
   }
   if (p.config().token_types > 0)
@@ -272,7 +272,7 @@ void place_transfo_xl(Placer& p) {
 
 void place_reformer(Placer& p) {
   p.whole("reformer.embeddings.word_embeddings.weight", "embedding.tokens");
-  if (p.config().positions == "axial") {
+  if (p.config().positions == PositionKind::kAxial) {
     p.whole("reformer.embeddings.position_embeddings.weights.0", "embedding.axial_rows");
     p.whole("reformer.embeddings.position_embeddings.weights.1", "embedding.axial_columns");
   } else {
@@ -293,7 +293,7 @@ void place_reformer(Placer& p) {
     p.linear(from + ".feed_forward.dense.dense", to + ".feed_forward.in");
     p.linear(from + ".feed_forward.output.dense", to + ".feed_forward.out");
   }
-  p.norm("reformer.encoder.layer_norm", p.config().family + ".norm");
+  p.norm("reformer.encoder.layer_norm", fmt::format("{}.norm", p.config().family));
 }
 
 void place_roformer(Placer& p) {

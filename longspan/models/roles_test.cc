@@ -37,11 +37,12 @@ void expect_roles(const ModelConfig& config) {
     EXPECT_EQ(p.role, role_by_name(p)) << p.name;
     const bool of_stack = p.name.starts_with("encoder.") || p.name.starts_with("decoder.");
     if (!of_stack) continue;
-    EXPECT_TRUE(p.name.starts_with(p.place.part)) << p.name;
+    EXPECT_TRUE(p.name.starts_with(name_of(p.place.part))) << p.name;
     const char after = p.name[std::string_view("encoder.").size()];
     ASSERT_EQ(p.place.block.has_value(), after >= '0' && after <= '9') << p.name;
     if (!p.place.block) continue;
-    const std::string block = fmt::format("{}.{}.{}", p.place.part, *p.place.block, p.place.layer);
+    const std::string block =
+        fmt::format("{}.{}.{}", name_of(p.place.part), *p.place.block, p.place.layer);
     EXPECT_TRUE(p.name.starts_with(block)) << p.name << " is not of " << block;
   }
 }
@@ -65,7 +66,7 @@ TEST(Roles, OfEveryMechanismAreWhatTheNamesSay) {
   }
   // Tables of a whole stack.
   ModelConfig c;
-  c.family = "encoder";
+  c.family = Family::kEncoder;
   for (const char* attention : {"linformer:sharing=layerwise", "deberta"}) {
     c.attention = attention;
     expect_roles(c);

@@ -72,9 +72,9 @@ struct Staged {
 
 std::vector<Staged> models() {
   ModelConfig c;
-  c.family = "encoder";
-  c.wiring = "post";
-  c.positions = "none";
+  c.family = Family::kEncoder;
+  c.wiring = Wiring::kPostNorm;
+  c.positions = PositionKind::kNone;
   c.layers = 4;
   c.stages = "1|2";
   c.d_model = 12;
@@ -91,24 +91,24 @@ std::vector<Staged> models() {
   all.push_back({c, {.batch = 2, .length = 13, .padded = true, .typed = true}});
   c.layers = 5;
   c.stages = "1|1|2";
-  c.stage_pool = "max";
+  c.stage_pool = StagePool::kMax;
   c.stage_truncate = false;
   all.push_back({c, {.batch = 2, .length = 13, .typed = true}});
   c.stage_cls = false;
   c.attention = "funnel:cls=false";
-  c.stage_pool = "mean";
+  c.stage_pool = StagePool::kMean;
   all.push_back({c, {.batch = 2, .length = 11, .padded = true, .typed = true}});
   c.unpooled_keys = false;
   all.push_back({c, {.batch = 2, .length = 11, .padded = true}});
   c.attention = "fnet|flash";
-  c.positions = "learned";
+  c.positions = PositionKind::kLearned;
   all.push_back({c, shape});
   c.unpooled_keys = true;
   c.attention = "flash";
   c.dropout = 0.2F;
-  c.head = "classifier";
+  c.head = HeadKind::kClassifier;
   c.classes = 3;
-  c.pool = "mean";
+  c.pool = Pool::kMean;
   all.push_back({c, {.batch = 3, .length = 13, .padded = true}});
   c.dropout = 0.0F;
   c.lora_rank = 2;
@@ -202,8 +202,8 @@ TEST(Stages, RefuseWhatTheyCannotDo) {
   refused([](ModelConfig& c) { c.stages = "2"; });
   refused([](ModelConfig& c) { c.stages = "1|x"; });
   refused([](ModelConfig& c) { c.stages = "0|1"; });
-  refused([](ModelConfig& c) { c.wiring = "pre"; });
-  refused([](ModelConfig& c) { c.family = "encoder-decoder", c.decoder_layers = 1; });
+  refused([](ModelConfig& c) { c.wiring = Wiring::kPreNorm; });
+  refused([](ModelConfig& c) { c.family = Family::kEncoderDecoder, c.decoder_layers = 1; });
   refused([](ModelConfig& c) { c.checkpointing = true; });
   refused([](ModelConfig& c) { c.frozen_layers = 1; });
   refused([](ModelConfig& c) { c.stage_pool = "sum"; });

@@ -142,7 +142,7 @@ ModelConfig attention_model(std::string_view mechanism, const AttentionPoint& p)
   c.d_ff = 16;
   c.vocab = 16;
   c.max_length = p.length;
-  c.positions = "none";
+  c.positions = PositionKind::kNone;
   c.bias = false;
   c.attention = mechanism;
   return c;

@@ -55,7 +55,7 @@ Device device_of(const Calibration& c) {
   const double reached = std::min(1.0, 2.0 * threads / std::max(product * c.fma_peak, 1e-30));
   return {.name = "this",
           .title = fmt::format("{}, {} threads", c.machine.cpu, c.machine.threads),
-          .kind = "cpu",
+          .kind = DeviceKind::kCpu,
           .peak = {{"fp32", c.fma_peak}},
           .bandwidth = c.bandwidth,
           .memory = static_cast<double>(available_memory()),

@@ -14,19 +14,41 @@ namespace longspan {
 
 namespace {
 
+void gate(ModelConfig& c) {
+  c.gated = true;
+  c.activation = Activation::kSilu;
+  c.norm = NormKind::kRms;
+  c.positions = PositionKind::kRotary;
+  c.bias = false;
+  c.d_ff = 512;
+}
+
+void classify(ModelConfig& c) {
+  c.wiring = Wiring::kPostNorm;
+  c.activation = Activation::kGelu;
+  c.head = HeadKind::kClassifier;
+  c.classes = 10;
+  c.tied = false;
+}
+
+void enlarge_vocabulary(ModelConfig& c) { c.vocab = 1000; }
+void reverse(ModelConfig& c) { c.wiring = Wiring::kReversible; }
+void change_nothing(ModelConfig& /*c*/) {}
+
 struct Scale {
   const char* name;
-  const char* family;
+  Family family;
   std::size_t layers, heads, d_model, batch;
   std::array<std::size_t, 4> lengths;
+  void (*change)(ModelConfig&) = change_nothing;
 };
 constexpr std::array kScales = {
-    Scale{"narrow", "encoder", 2, 3, 72, 2, {120, 260, 810, 1700}},
-    Scale{"gated", "decoder", 3, 4, 160, 2, {56, 210, 450, 800}},
-    Scale{"post", "encoder", 2, 8, 320, 1, {110, 280, 512, 1100}},
-    Scale{"words", "decoder", 1, 4, 256, 6, {36, 90, 150, 280}},
-    Scale{"reversible", "encoder", 3, 4, 80, 1, {180, 520, 1000, 2000}},
-    Scale{"wide", "encoder", 1, 9, 576, 1, {48, 130, 280, 440}},
+    Scale{"narrow", Family::kEncoder, 2, 3, 72, 2, {120, 260, 810, 1700}},
+    Scale{"gated", Family::kDecoder, 3, 4, 160, 2, {56, 210, 450, 800}, gate},
+    Scale{"post", Family::kEncoder, 2, 8, 320, 1, {110, 280, 512, 1100}, classify},
+    Scale{"words", Family::kDecoder, 1, 4, 256, 6, {36, 90, 150, 280}, enlarge_vocabulary},
+    Scale{"reversible", Family::kEncoder, 3, 4, 80, 1, {180, 520, 1000, 2000}, reverse},
+    Scale{"wide", Family::kEncoder, 1, 9, 576, 1, {48, 130, 280, 440}},
 };
 
 ModelConfig config_of(const Scale& s, std::string_view attention, std::size_t length) {
@@ -37,24 +59,7 @@ ModelConfig config_of(const Scale& s, std::string_view attention, std::size_t le
   c.d_model = s.d_model;
   c.max_length = length;
   c.attention = attention;
-  const std::string_view name = s.name;
-  if (name == "gated") {
-    c.gated = true;
-    c.activation = "silu";
-    c.norm = "rms";
-    c.positions = "rotary";
-    c.bias = false;
-    c.d_ff = 512;
-  }
-  if (name == "post") {
-    c.wiring = "post";
-    c.activation = "gelu";
-    c.head = "classifier";
-    c.classes = 10;
-    c.tied = false;
-  }
-  if (name == "words") c.vocab = 1000;
-  if (name == "reversible") c.wiring = "reversible";
+  s.change(c);
   return c;
 }
 
@@ -81,7 +86,7 @@ std::vector<GridPoint> check_grid() {
         // Shifted by length and mechanism, so that no scale is always passed over.
         if ((index++ + n + shift) % stride != 0) continue;
         Scale own = s;
-        if (!causal) own.family = "encoder";
+        if (!causal) own.family = Family::kEncoder;
         const std::size_t length = s.lengths[n];
         grid.push_back({s.name, config_of(own, m.name, length), {s.batch, length, 0}});
       }

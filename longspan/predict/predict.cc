@@ -50,7 +50,7 @@ std::size_t forward_bytes(const Model& model, const Batch& shape) {
 }
 
 std::size_t step_bytes(const Model& model, const Batch& shape, const OptimizerConfig& optimizer) {
-  const std::size_t blocks = 2 + Optimizer::state_blocks(optimizer);
+  const std::size_t blocks = 2 + Optimizer::state_blocks(optimizer.kind);
   return model.training_bytes(shape) + sizeof(float) * blocks * model.parameters().count();
 }
 

@@ -75,7 +75,7 @@ MemoryCheck check_memory(const ModelConfig& config, const RunShape& shape) {
   check.arena.predicted = run.model().training_bytes(run.batch());
   check.weights = sizeof(float) * parameters.total();
   check.gradients = trained;
-  check.optimizer = Optimizer::state_blocks(run.train_config().optimizer) * trained;
+  check.optimizer = Optimizer::state_blocks(run.train_config().optimizer.kind) * trained;
   run.step();
   check.arena.measured = run.model().arena().peak();
   check.resident = std::max(peak_resident_bytes(), before + 1) - before;

@@ -19,7 +19,7 @@ CompareRecord example() {
   r.created = "2026-01-31T12:00:00Z";
   r.command = "longspan compare";
   r.machine = {"a \"CPU\"", 2, 2.5e10, "Linux", "AVX2"};
-  r.settings.task = "train";
+  r.settings.task = CompareTask::kTrain;
   r.lengths = {256, 512};
   r.roofline = {1.8e11, 2e10};
   CompareMechanism flash;
@@ -31,7 +31,7 @@ CompareRecord example() {
   ComparePoint p;
   p.mechanism = "flash";
   p.length = 256;
-  p.status = "ok";
+  p.status = PointStatus::kOk;
   p.time = CompareTime{0.1, 0.09, 0.12, 0.11, 0.1, 0.12, 5};
   p.memory = CompareMemory{4e5, 1e6, 1e6, std::nullopt};
   p.kinds = std::vector<KindTime>{{"matmul", 0.05, 100, 10, "compute"}};

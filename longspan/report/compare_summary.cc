@@ -89,7 +89,7 @@ void fit_mechanism(const CompareRecord& r, CompareMechanism& m) {
   std::vector<std::pair<double, double>> memory;
   for (const std::uint64_t n : r.lengths) {
     const ComparePoint* p = r.find(m.name, n);
-    if (p == nullptr || p->status != "ok") continue;
+    if (p == nullptr || p->status != PointStatus::kOk) continue;
     if (p->time && p->time->measured) times.emplace_back(n, *p->time->measured);
     if (p->memory && p->memory->measured) memory.emplace_back(n, *p->memory->measured);
   }
@@ -104,7 +104,7 @@ ComparePrediction prediction_of(const CompareRecord& r) {
   std::vector<double> time;
   std::vector<double> memory;
   for (const ComparePoint& p : r.points) {
-    if (p.status != "ok" || !p.time || !p.time->measured) continue;
+    if (p.status != PointStatus::kOk || !p.time || !p.time->measured) continue;
     if (p.time->predicted) time.push_back(std::abs(*p.time->predicted / *p.time->measured - 1.0));
     if (!p.memory || !p.memory->predicted) continue;
     const auto held = p.memory->resident ? p.memory->resident : p.memory->measured;
@@ -252,8 +252,9 @@ std::string with_commas(std::uint64_t value) {
 
 std::optional<ShownTime> shown_time(const ComparePoint* p) {
   if (p == nullptr || !p->time) return std::nullopt;
-  if (p->status == "ok" && p->time->measured) return ShownTime{*p->time->measured, true};
-  if (p->status == "failed" || !p->time->predicted) return std::nullopt;
+  if (p->status == PointStatus::kOk && p->time->measured)
+    return ShownTime{*p->time->measured, true};
+  if (p->status == PointStatus::kFailed || !p->time->predicted) return std::nullopt;
   return ShownTime{*p->time->predicted, false};
 }
 
@@ -281,7 +282,7 @@ void summarize(CompareRecord& r) {
   r.fusion = fusion_of(r);
   r.left_out.clear();
   for (const ComparePoint& p : r.points) {
-    if (p.status == "skipped") r.left_out.push_back({p.mechanism, p.length, p.reason});
+    if (p.status == PointStatus::kSkipped) r.left_out.push_back({p.mechanism, p.length, p.reason});
   }
   r.conclusion = conclusion_of(r);
 }
@@ -314,7 +315,7 @@ CompareRecord merge(const CompareRecord& base, const CompareRecord& more) {
     });
     if (same == out.points.end()) {
       out.points.push_back(p);
-    } else if (p.status == "ok" && same->status != "ok") {
+    } else if (p.status == PointStatus::kOk && same->status != PointStatus::kOk) {
       *same = p;
     }
   }

@@ -174,7 +174,7 @@ TEST(CompareText, FitsAHundredColumnsAndSaysEverything) {
   r.mechanisms.push_back(r.mechanisms[2]);
   r.mechanisms.back().name = "performer:features=123456,kernel=hyperbolic";
   ComparePoint failed = point(r.mechanisms.back().name, 256, 1.0, false);
-  failed.status = "failed";
+  failed.status = PointStatus::kFailed;
   failed.reason = "its process was ended by signal 9";
   r.points.push_back(failed);
   summarize(r);

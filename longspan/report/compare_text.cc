@@ -45,8 +45,9 @@ std::string heading(const CompareRecord& r) {
       s.bare ? fmt::format("attention alone, {} heads of {}", s.heads, s.d_model / s.heads)
              : fmt::format("{} of {} layer{} × {}", s.causal ? "decoder" : "encoder", s.layers,
                            s.layers == 1 ? "" : "s", s.d_model);
-  const std::string task =
-      s.task == "train" ? (s.bare ? "forward and backward" : "training step") : "forward";
+  const std::string task = s.task == CompareTask::kTrain
+                               ? (s.bare ? "forward and backward" : "training step")
+                               : "forward";
   return fmt::format("{}, {}, batch {}{}; {} thread{}, {}\n", model, task, s.batch,
                      s.causal ? ", causal" : "", s.threads, s.threads == 1 ? "" : "s",
                      r.machine.cpu);
@@ -59,8 +60,8 @@ std::string table_head(const CompareRecord& r, const char* what) {
 }
 
 std::string time_cell(const ComparePoint* p) {
-  if (p != nullptr && p->status == "refused") return "cannot";
-  if (p != nullptr && p->status == "failed") return "failed";
+  if (p != nullptr && p->status == PointStatus::kRefused) return "cannot";
+  if (p != nullptr && p->status == PointStatus::kFailed) return "failed";
   const auto time = shown_time(p);
   if (!time) return "";
   return (time->measured ? "" : "~") + three_digits(1e3 * time->seconds);
@@ -68,8 +69,8 @@ std::string time_cell(const ComparePoint* p) {
 
 std::string memory_cell(const ComparePoint* p) {
   constexpr double kMebibyte = 1024.0 * 1024.0;
-  if (p == nullptr || !p->memory || p->status == "failed") return "";
-  if (p->status == "ok" && p->memory->resident) {
+  if (p == nullptr || !p->memory || p->status == PointStatus::kFailed) return "";
+  if (p->status == PointStatus::kOk && p->memory->resident) {
     return three_digits(*p->memory->resident / kMebibyte);
   }
   const auto& shown = p->memory->measured ? p->memory->measured : p->memory->predicted;
@@ -126,8 +127,8 @@ std::string remarks(const CompareRecord& r) {
   std::vector<std::pair<std::string, std::string>> order;
   std::size_t skipped = 0;
   for (const ComparePoint& p : r.points) {
-    if (p.status == "skipped") ++skipped;
-    if (p.status == "skipped" || p.reason.empty()) continue;
+    if (p.status == PointStatus::kSkipped) ++skipped;
+    if (p.status == PointStatus::kSkipped || p.reason.empty()) continue;
     auto& lengths = reasons[{p.mechanism, p.reason}];
     if (lengths.empty()) order.emplace_back(p.mechanism, p.reason);
     lengths.push_back(p.length);

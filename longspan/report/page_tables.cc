@@ -38,11 +38,11 @@ std::string by_length(const CompareRecord& record, std::string_view id, std::str
 }
 
 std::string status_of(const ComparePoint& point) {
-  return fmt::format("<span class=\"status\">{}</span>", escape_html(point.status));
+  return fmt::format("<span class=\"status\">{}</span>", point.status.name());
 }
 
 std::string time_cell(const ComparePoint& point) {
-  std::string html = point.status == "ok" ? "" : status_of(point);
+  std::string html = point.status == PointStatus::kOk ? "" : status_of(point);
   if (!point.time) return html;
   const CompareTime& t = *point.time;
   if (t.measured) {
@@ -57,7 +57,7 @@ std::string time_cell(const ComparePoint& point) {
 }
 
 std::string memory_cell(const ComparePoint& point) {
-  std::string html = point.status == "ok" ? "" : status_of(point);
+  std::string html = point.status == PointStatus::kOk ? "" : status_of(point);
   if (!point.memory) return html;
   const CompareMemory& m = *point.memory;
   if (m.measured) html += number(m.measured, &bytes_text);
@@ -67,7 +67,7 @@ std::string memory_cell(const ComparePoint& point) {
 }
 
 std::string error_cell(const ComparePoint& point) {
-  if (point.status != "ok" && !point.error) return status_of(point);
+  if (point.status != PointStatus::kOk && !point.error) return status_of(point);
   if (!point.error) return "–";
   std::string html = number(point.error->output, &ratio_text);
   if (point.error->gradient) {
@@ -148,9 +148,9 @@ std::string facts_list(const CompareRecord& record) {
       record.points, [](const ComparePoint& p) { return p.time && p.time->measured; });
   std::string html = "<dl class=\"facts\" id=\"facts\">\n";
   html += term("Model", escape_html(model_text(s)));
-  html += term("Task", fmt::format("{}{}, batch {}, {} thread{}", escape_html(s.task),
-                                   s.causal ? ", causal" : "", s.batch, s.threads,
-                                   s.threads == 1 ? "" : "s"));
+  html += term("Task",
+               fmt::format("{}{}, batch {}, {} thread{}", s.task.name(), s.causal ? ", causal" : "",
+                           s.batch, s.threads, s.threads == 1 ? "" : "s"));
   if (!record.lengths.empty()) {
     html += term("Lengths", fmt::format("{} to {}", whole(record.lengths.front()),
                                         whole(record.lengths.back())));
@@ -239,11 +239,12 @@ std::string complexity_table(const CompareRecord& record) {
 std::string missing_table(const CompareRecord& record) {
   std::vector<Missing> all;
   for (const ComparePoint& p : record.points) {
-    if (p.status != "ok") add_missing(all, {p.mechanism, p.status, p.reason, {whole(p.length)}});
+    if (p.status != PointStatus::kOk)
+      add_missing(all, {p.mechanism, std::string(p.status.name()), p.reason, {whole(p.length)}});
   }
   for (const CompareLeftOut& l : record.left_out) {
     const ComparePoint* point = record.find(l.mechanism, l.length);
-    if (point != nullptr && point->status != "ok") continue;  // said above
+    if (point != nullptr && point->status != PointStatus::kOk) continue;  // said above
     add_missing(all, {l.mechanism, "left out", l.reason, {whole(l.length)}});
   }
   const auto place = [&](const Missing& m) {

@@ -64,7 +64,7 @@ TEST(PageTest, TextOfTheRecordIsTextOfThePage) {
   record.conclusion = hostile;
   record.machine.cpu = hostile;
   record.mechanisms[0].kind = hostile;
-  record.points[0].status = "failed";
+  record.points[0].status = PointStatus::kFailed;
   record.points[0].reason = hostile;
   record.left_out.push_back({hostile, 7, hostile});
   const std::string page = comparison_page(record);
@@ -88,7 +88,8 @@ TEST(PageTest, UnknownNumbersAreDashes) {
   record.mechanisms.resize(1);
   record.mechanisms[0].name = "full";
   record.points.resize(1);
-  record.points[0] = {.mechanism = "full", .length = 7, .status = "ok", .error = CompareError{}};
+  record.points[0] = {
+      .mechanism = "full", .length = 7, .status = PointStatus::kOk, .error = CompareError{}};
   EXPECT_NE(error_table(record).find("<td>–</td>"), std::string::npos);
   EXPECT_NE(time_table(record).find("<td></td>"), std::string::npos);
   EXPECT_EQ(complexity_table(record).find("<data"), std::string::npos);
@@ -98,7 +99,7 @@ TEST(PageTest, LengthsThatMissForOneReasonShareARow) {
   CompareRecord record;
   for (const std::uint64_t n : {512, 1024}) {
     record.points.push_back(
-        {.mechanism = "full", .length = n, .status = "refused", .reason = "why"});
+        {.mechanism = "full", .length = n, .status = PointStatus::kRefused, .reason = "why"});
   }
   record.left_out.push_back({"full", 2048, "why"});
   const std::string table = missing_table(record);

@@ -38,6 +38,8 @@ nlohmann::json record_to_json(const T& value) {
     return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(nullptr);
   } else if constexpr (std::integral<T> || std::same_as<T, std::string>) {
     return value;
+  } else if constexpr (requires { value.name(); }) {
+    return value.name();
   } else {
     nlohmann::json object = nlohmann::json::object();
     T::visit(value,
@@ -86,6 +88,11 @@ void read_record(const RecordPlace& place, const nlohmann::json& value, T& field
   } else if constexpr (std::same_as<T, std::string>) {
     place.expect(value.is_string(), value, "text");
     field = value.get<std::string>();
+  } else if constexpr (requires { field.name(); }) {
+    place.expect(value.is_string(), value, "text");
+    const auto found = T::find(value.get_ref<const std::string&>());
+    place.expect(found.has_value(), value, T::list());
+    field = *found;
   } else {
     place.expect(value.is_object(), value, "an object");
     T::visit(field, [&](const char* name, auto& part) {

@@ -26,16 +26,16 @@ std::string ImageTask::describe() const {
 
 ModelNeeds ImageTask::needs() const {
   ModelNeeds needs{.family = config_.model,
-                   .head = "classifier",
+                   .head = HeadKind::kClassifier,
                    .vocabulary = kVocabulary,
                    .classes = corpus_->classes(),
                    .length = 1};
-  if (config_.model == "mlp") {
+  if (config_.model == Family::kPerceptron) {
     needs.inputs = corpus_->training().image_size();
-  } else if (config_.model == "encoder") {
-    needs.length = ImageCorpus::patches(corpus_->training(), config_.patch);
   } else {
-    throw_unknown("train", "model for images", config_.model, {"mlp", "encoder"});
+    require(config_.model == Family::kEncoder, "[images] model is {}; need mlp or encoder",
+            config_.model);
+    needs.length = ImageCorpus::patches(corpus_->training(), config_.patch);
   }
   return needs;
 }
@@ -55,7 +55,7 @@ std::size_t ImageTask::examples(Split split) const {
 
 Batch ImageTask::fill(const ImageSet& set, BatchMemory& memory) const {
   Batch batch{.batch = indices_.size(), .length = 1};
-  if (config_.model == "mlp") {
+  if (config_.model == Family::kPerceptron) {
     memory.features.resize(indices_.size() * set.image_size());
     ImageCorpus::features(set, indices_, memory.features);
     batch.features = memory.features;

@@ -16,7 +16,7 @@ class ImageTask final : public Task {
 
   struct Config {
     std::string data;
-    std::string model = "mlp";
+    Choice<Family> model = Family::kPerceptron;
     std::size_t patch = 4;
 
     bool operator==(const Config&) const = default;

@@ -24,7 +24,7 @@ class ReverseTask final : public SymbolTask {
   std::string_view name() const override { return kName; }
   std::string describe() const override;
   ModelNeeds needs() const override {
-    return {.family = "encoder-decoder",
+    return {.family = Family::kEncoderDecoder,
             .vocabulary = config().symbols + 1,
             .length = config().length + 1,
             .source_length = config().length};

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "longspan/base/batch.h"
+#include "longspan/base/model_kind.h"
 #include "longspan/base/view.h"
 #include "longspan/tasks/vocabulary.h"
 
@@ -24,19 +25,20 @@ namespace longspan {
 using TaskOptions = std::map<std::string, std::string, std::less<>>;
 
 struct ModelNeeds {
-  std::string family = "decoder";      // or encoder, encoder-decoder, mlp
-  std::string head = "lm";             // or classifier, tagger
-  std::string loss = "cross-entropy";  //
-  std::size_t vocabulary = 0;          // tokens that it reads
-  std::size_t inputs = 0;              // features that it reads in place of tokens
-  std::size_t classes = 0;             // outputs of a head that is not of a language model
-  std::size_t length = 0;              // tokens of a sequence, the decoder's where there are two
-  std::size_t source_length = 0;       // the encoder's
+  Choice<Family> family = Family::kDecoder;
+  Choice<HeadKind> head = HeadKind::kLanguage;
+  std::string loss = "cross-entropy";
+  std::size_t vocabulary = 0;     // tokens that it reads
+  std::size_t inputs = 0;         // features that it reads in place of tokens
+  std::size_t classes = 0;        // outputs of a head that is not of a language model
+  std::size_t length = 0;         // tokens of a sequence, the decoder's where there are two
+  std::size_t source_length = 0;  // the encoder's
 };
 
 enum class Split : std::uint8_t { kTraining, kValidation, kTest, kAll };
-std::string_view name_of(Split split);
-Split split_from(std::string_view who, std::string_view name);
+constexpr Names<4> names_of(Split /*kind*/) {
+  return {"task", "split", {"training", "validation", "test", "all"}};
+}
 
 // Which examples of a split make a batch: first, first + stride, …
 struct Examples {

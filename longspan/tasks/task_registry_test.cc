@@ -40,9 +40,9 @@ TEST(Tasks, TakeTheirOptionsByName) {
 
 TEST(Tasks, SplitsHaveNames) {
   for (const Split split : {Split::kTraining, Split::kValidation, Split::kTest, Split::kAll}) {
-    EXPECT_EQ(split_from("eval", name_of(split)), split);
+    EXPECT_EQ(named<Split>("eval", name_of(split)), split);
   }
-  EXPECT_NE(testing::message_of([] { split_from("eval", "tset"); }).find("'test'"),
+  EXPECT_NE(testing::message_of([] { named<Split>("eval", "tset"); }).find("'test'"),
             std::string::npos);
 }
 

@@ -83,7 +83,7 @@ class Formula {
   }
   bool adapted() const { return c_.lora_rank > 0; }
   bool drops() const { return training_ && c_.dropout > 0.0F; }
-  bool both() const { return c_.family == "encoder-decoder"; }
+  bool both() const { return c_.family == Family::kEncoderDecoder; }
 
   // x·Wᵀ + b. With adapters every other matrix is frozen.
   Cost linear(Count rows, Count in, Count out, bool bias, bool frozen = false) const {
@@ -101,7 +101,7 @@ class Formula {
     return {products, products, products};
   }
   Cost norm(Count rows, Count width) const {
-    const bool layer = c_.norm == "layer";
+    const bool layer = c_.norm == NormKind::kLayer;
     Cost cost{flops(Kind::kNorm, rows * (layer ? 7 * width + 5 : 4 * width + 4)),
               flops(Kind::kNorm, rows * (layer ? 8 * width + 2 : 6 * width + 1)),
               flops(Kind::kNorm, rows * (layer ? 3 : 2) * width)};
@@ -139,9 +139,9 @@ Cost Formula::embedding(const Site& site, bool typed) const {
     cost.forward += flops(Kind::kAdd, elements);
     cost.update += flops(Kind::kAdd, elements);
   }
-  if (c_.positions != "none" && c_.positions != "rotary") {
+  if (c_.positions != PositionKind::kNone && c_.positions != PositionKind::kRotary) {
     cost.forward += flops(Kind::kAdd, elements);
-    if (c_.positions != "sinusoidal") cost.update += flops(Kind::kAdd, elements);
+    if (c_.positions != PositionKind::kSinusoidal) cost.update += flops(Kind::kAdd, elements);
   }
   if (c_.token_types > 0 && c_.embedding_types) {
     cost.forward += flops(Kind::kAdd, elements);
@@ -202,7 +202,7 @@ Cost Formula::attention(const Site& site) const {
   cost.forward += inner.forward;
   cost.backward += inner.backward;
   if (!adapted()) cost.update += inner.update;
-  if (c_.positions == "rotary" && !site.cross) {
+  if (c_.positions == PositionKind::kRotary && !site.cross) {
     const Work rotary = flops(Kind::kRotary, 3 * queries * (d() + k_width));
     cost.forward += rotary;
     cost.backward += rotary;
@@ -274,7 +274,7 @@ void Formula::pool(Site& site) {
   }
   stage_lengths_.push_back(real);
   site.key_lengths = stage_lengths_.back();
-  const bool mean = c_.stage_pool == "mean";
+  const bool mean = c_.stage_pool == StagePool::kMean;
   const Count elements = Count{batch_.batch} * d();
   table_["stages"] +=
       {.forward = flops(Kind::kAdd, elements * pairs * (mean ? 2 : 1)),
@@ -304,7 +304,7 @@ void Formula::repeat(Site& site) {
 void Formula::stack(Site site, std::size_t layers, std::size_t frozen) {
   begin_stages(site);
   Count rows = site.rows(batch_.batch);
-  const bool reversible = c_.wiring == "reversible";
+  const bool reversible = c_.wiring == Wiring::kReversible;
   for (std::size_t i = 0; i < layers; ++i) {
     // `again`: what computing it a second time costs, where that is not the same.
     const auto add = [&](const std::string& name, Cost branch, const Work* again = nullptr) {
@@ -358,8 +358,8 @@ void Formula::stack(Site site, std::size_t layers, std::size_t frozen) {
       add("ffn", feed_forward(rows));
     }
   }
-  const bool concat = c_.streams == "concat";
-  if (c_.wiring != "post" && c_.final_norm) {
+  const bool concat = c_.streams == StreamEnd::kConcat;
+  if (c_.wiring != Wiring::kPostNorm && c_.final_norm) {
     table_["final norm"] += norm(rows, concat ? 2 * d() : d());
   }
   if (reversible) {
@@ -369,11 +369,11 @@ void Formula::stack(Site site, std::size_t layers, std::size_t frozen) {
 }
 
 void Formula::head() {
-  const bool classifies = c_.head == "classifier";
-  const Count d_in = c_.streams == "concat" ? 2 * d() : d();
+  const bool classifies = c_.head == HeadKind::kClassifier;
+  const Count d_in = c_.streams == StreamEnd::kConcat ? 2 * d() : d();
   const Count rows = classifies ? batch_.batch : Count{batch_.batch} * batch_.length;
-  const Count outputs = c_.head == "lm" ? c_.vocab : c_.classes;
-  if (classifies && c_.pool == "mean") {
+  const Count outputs = c_.head == HeadKind::kLanguage ? c_.vocab : c_.classes;
+  if (classifies && c_.pool == Pool::kMean) {
     Count tokens = 0;
     for (std::size_t b = 0; b < batch_.batch; ++b) {
       tokens += std::max<Count>(1, real_tokens(batch_.lengths, b, batch_.length));
@@ -390,7 +390,7 @@ void Formula::head() {
     if (c_.head_norm) head += norm(rows, d_in);
   }
   // A table that is frozen is so for the output layer that shares it.
-  const bool shared = c_.head == "lm" && c_.tied && c_.frozen_layers > 0;
+  const bool shared = c_.head == HeadKind::kLanguage && c_.tied && c_.frozen_layers > 0;
   const bool frozen = shared && (!both() || c_.shared_table);
   Cost output = linear(rows, d_in, outputs, false, frozen);
   if (c_.head_bias) {
@@ -410,8 +410,8 @@ void Formula::head() {
 }
 
 CostTable Formula::table() {
-  const bool encodes = c_.family != "decoder";
-  const bool decodes = c_.family != "encoder";
+  const bool encodes = c_.family != Family::kDecoder;
+  const bool decodes = c_.family != Family::kEncoder;
   const bool frozen = c_.frozen_layers > 0;
   // A decoder's own tables are trained where the encoder's are frozen, its token table if it is
   // not the encoder's.
@@ -439,7 +439,8 @@ CostTable Formula::table() {
       const Count looked_up = elements;
       cost.update[Kind::kGather] -= looked_up;
       if (c_.embedding_scale) cost.update[Kind::kAdd] -= elements;
-      const bool others = c_.positions == "learned" || c_.positions == "axial" ||
+      const bool others = c_.positions == PositionKind::kLearned ||
+                          c_.positions == PositionKind::kAxial ||
                           (c_.token_types > 0 && c_.embedding_types) || c_.embedding_norm;
       if (!others) cost = {.forward = cost.forward};
     }

@@ -37,8 +37,8 @@ constexpr std::array<std::string_view, 5> kPositions = {"none", "sinusoidal", "l
 
 void draw_embedding(Draws& draw, ModelConfig& c) {
   c.positions = draw.of(kPositions);
-  c.position_offset = c.positions == "learned" ? draw.below(3) : 0;
-  if (c.positions == "axial") {
+  c.position_offset = c.positions == PositionKind::kLearned ? draw.below(3) : 0;
+  if (c.positions == PositionKind::kAxial) {
     c.axial_rows = draw.between(1, 5);
     c.axial_width = draw.between(1, c.d_model - 1);
   }
@@ -51,7 +51,7 @@ void draw_embedding(Draws& draw, ModelConfig& c) {
 }
 
 void draw_head(Draws& draw, ModelConfig& c) {
-  if (c.family == "encoder" && draw.once_in(2)) {
+  if (c.family == Family::kEncoder && draw.once_in(2)) {
     c.head = draw.once_in(2) ? "classifier" : "tagger";
     c.classes = draw.between(2, 7);
     c.pool = draw.once_in(2) ? "mean" : "first";
@@ -61,15 +61,15 @@ void draw_head(Draws& draw, ModelConfig& c) {
   c.head_transform = draw.once_in(3);
   c.head_norm = c.head_transform && draw.once_in(2);
   c.head_activation = draw.of(kActivations);
-  if (c.wiring == "reversible" && c.family != "encoder-decoder" && draw.once_in(3)) {
-    c.streams = "concat";
+  if (c.wiring == Wiring::kReversible && c.family != Family::kEncoderDecoder && draw.once_in(3)) {
+    c.streams = StreamEnd::kConcat;
     c.tied = false;
   }
 }
 
 // What is trained, and what is kept for it.
 void draw_training(Draws& draw, ModelConfig& c) {
-  if (c.wiring != "reversible") {
+  if (c.wiring != Wiring::kReversible) {
     c.checkpointing = draw.once_in(3);
     c.frozen_layers = draw.once_in(3) ? draw.between(1, c.layers) : 0;
   }
@@ -77,7 +77,8 @@ void draw_training(Draws& draw, ModelConfig& c) {
 }
 
 void draw_stages(Draws& draw, std::size_t length, ModelConfig& c) {
-  const bool able = c.family == "encoder" && c.wiring == "post" && !c.checkpointing;
+  const bool able =
+      c.family == Family::kEncoder && c.wiring == Wiring::kPostNorm && !c.checkpointing;
   if (!able || c.frozen_layers > 0 || length < 5 || draw.once_in(3)) return;
   c.stages = draw.once_in(2) ? "1|1|1" : "2|1";
   c.layers = 4;
@@ -101,8 +102,8 @@ ModelCase sample_model(std::uint64_t n) {
   const Abilities able = mechanism.abilities("");
   ModelConfig c;
   c.family = draw.of(kFamilies);
-  if (c.family == "decoder" && !able.causal) c.family = "encoder";
-  const bool both = c.family == "encoder-decoder";
+  if (c.family == Family::kDecoder && !able.causal) c.family = Family::kEncoder;
+  const bool both = c.family == Family::kEncoderDecoder;
   c.wiring = draw.of(kWirings);
   c.layers = draw.between(1, 3);
   c.decoder_layers = both ? draw.between(1, 2) : 0;
@@ -139,11 +140,11 @@ ModelCase sample_guest(std::uint64_t n) {
   ModelCase sample = sample_model(n);
   ModelConfig& c = sample.config;
   Draws draw(~n);
-  if (c.family == "encoder" && draw.once_in(2)) {
+  if (c.family == Family::kEncoder && draw.once_in(2)) {
     c.attention = "fnet";
     c.lora_rank = 0;
     sample.shape.padded = sample.shape.padded && draw.once_in(2);
-  } else if (c.family == "encoder" && c.kv_heads == 0 && draw.once_in(2)) {
+  } else if (c.family == Family::kEncoder && c.kv_heads == 0 && draw.once_in(2)) {
     const auto newer = mechanisms().subspan(kFirstMechanisms);
     c.attention = newer[draw.below(newer.size())].name;
   }

@@ -34,11 +34,11 @@ ModelConfig llama() {
   c.d_model = 16;
   c.heads = 4;
   c.kv_heads = 2;
-  c.norm = "rms";
+  c.norm = NormKind::kRms;
   c.norm_epsilon = 0.05F;
-  c.activation = "silu";
+  c.activation = Activation::kSilu;
   c.gated = true;
-  c.positions = "rotary";
+  c.positions = PositionKind::kRotary;
   c.rotary_base = 30.0F;
   c.rotary_interleaved = false;
   c.bias = false;
@@ -48,10 +48,10 @@ ModelConfig llama() {
 
 ModelConfig reversible_decoder() {
   ModelConfig c = small("decoder");
-  c.wiring = "reversible";
-  c.norm = "rms";
-  c.activation = "relu";
-  c.positions = "sinusoidal";
+  c.wiring = Wiring::kReversible;
+  c.norm = NormKind::kRms;
+  c.activation = Activation::kRelu;
+  c.positions = PositionKind::kSinusoidal;
   c.kv_heads = 1;
   c.head_bias = true;
   return c;
@@ -59,19 +59,19 @@ ModelConfig reversible_decoder() {
 
 ModelConfig rotary_post() {
   ModelConfig c = small("decoder");
-  c.wiring = "post";
+  c.wiring = Wiring::kPostNorm;
   c.attention = "full";
   c.heads = 2;
-  c.positions = "rotary";
-  c.activation = "gelu";
+  c.positions = PositionKind::kRotary;
+  c.activation = Activation::kGelu;
   c.padding_token = 2;
   return c;
 }
 
 ModelConfig bert() {
   ModelConfig c = small("encoder");
-  c.wiring = "post";
-  c.activation = "gelu";
+  c.wiring = Wiring::kPostNorm;
+  c.activation = Activation::kGelu;
   c.norm_epsilon = 1e-3F;
   c.embedding_norm = true;
   c.token_types = 3;
@@ -84,7 +84,7 @@ ModelConfig bert() {
 
 ModelConfig classifier(const std::string& wiring, const std::string& pool) {
   ModelConfig c = small("encoder");
-  c.head = "classifier";
+  c.head = HeadKind::kClassifier;
   c.classes = 5;
   c.wiring = wiring;
   c.pool = pool;
@@ -106,10 +106,10 @@ ModelConfig with_dropout(ModelConfig c) {
 
 ModelConfig concatenated() {
   ModelConfig c = reversible_decoder();
-  c.streams = "concat";
+  c.streams = StreamEnd::kConcat;
   c.tied = false;
   c.attention = "full|flash";
-  c.positions = "axial";
+  c.positions = PositionKind::kAxial;
   c.axial_rows = 2;
   c.axial_width = 5;
   return c;
@@ -153,30 +153,30 @@ std::vector<ModelCase> decoder_cases() {
 
 std::vector<ModelCase> encoder_cases() {
   ModelConfig first = classifier("post", "first");
-  first.positions = "none";
+  first.positions = PositionKind::kNone;
   first.token_types = 2;
   first.head_transform = true;
-  first.head_activation = "tanh";
+  first.head_activation = Activation::kTanh;
   first.head_bias = true;
   ModelConfig mean = classifier("reversible", "mean");
   mean.kv_heads = 1;
   ModelConfig transformed_mean = classifier("pre", "mean");
   transformed_mean.head_transform = true;
   transformed_mean.head_norm = true;
-  transformed_mean.norm = "rms";
+  transformed_mean.norm = NormKind::kRms;
   ModelConfig roformer = small("encoder");
   roformer.heads = 2;
-  roformer.positions = "rotary";
+  roformer.positions = PositionKind::kRotary;
   roformer.attention = "full";
   roformer.tied = false;
   ModelConfig tagger = small("encoder");
-  tagger.head = "tagger";
+  tagger.head = HeadKind::kTagger;
   tagger.classes = 4;
   tagger.head_bias = true;
   tagger.embedding_mask = true;
   tagger.embedding_norm = true;
   ModelConfig fourier = small("encoder");
-  fourier.wiring = "post";
+  fourier.wiring = Wiring::kPostNorm;
   fourier.attention = "fnet|flash";
   const BatchShape padded{.batch = 3, .length = 5, .padded = true};
   return {{"fourier", fourier, {.batch = 2, .length = 6}},
@@ -193,11 +193,11 @@ std::vector<ModelCase> encoder_cases() {
 
 std::vector<ModelCase> translator_cases() {
   ModelConfig post = translator("post");
-  post.positions = "sinusoidal";
-  post.activation = "relu";
+  post.positions = PositionKind::kSinusoidal;
+  post.activation = Activation::kRelu;
   ModelConfig pre = translator("pre");
-  pre.norm = "rms";
-  pre.activation = "gelu";
+  pre.norm = NormKind::kRms;
+  pre.activation = Activation::kGelu;
   pre.gated = true;
   pre.kv_heads = 1;
   pre.tied = false;
@@ -208,10 +208,10 @@ std::vector<ModelCase> translator_cases() {
   pre.padding_token = 1;
   ModelConfig reversible = translator("reversible");
   reversible.heads = 2;
-  reversible.positions = "rotary";
+  reversible.positions = PositionKind::kRotary;
   reversible.embedding_norm = true;
   reversible.head_transform = true;
-  reversible.head_activation = "silu";
+  reversible.head_activation = Activation::kSilu;
   ModelConfig two_tables = post;
   two_tables.attention_bias = false;
   two_tables.shared_table = false;
@@ -282,18 +282,18 @@ std::vector<ModelCase> frozen_cases() {
 
 std::vector<ModelCase> perceptron_cases() {
   ModelConfig c = small("mlp");
-  c.head = "classifier";
+  c.head = HeadKind::kClassifier;
   c.classes = 5;
   c.inputs = 11;
   c.max_length = 1;
   c.d_model = 17;
-  c.activation = "relu";
+  c.activation = Activation::kRelu;
   ModelConfig plain = c;
   plain.layers = 1;
   plain.bias = false;
   ModelConfig dropped = c;
   dropped.layers = 3;
-  dropped.activation = "gelu";
+  dropped.activation = Activation::kGelu;
   dropped.dropout = 0.2F;
   dropped.head_bias = true;
   ModelConfig regressor = c;
@@ -308,7 +308,7 @@ std::vector<ModelCase> perceptron_cases() {
 
 std::vector<ModelCase> staged_cases() {
   ModelConfig mean = small("encoder");
-  mean.wiring = "post";
+  mean.wiring = Wiring::kPostNorm;
   mean.layers = 3;
   mean.stages = "1|1";
   mean.token_types = 2;
@@ -316,7 +316,7 @@ std::vector<ModelCase> staged_cases() {
   ModelConfig maximum = mean;
   maximum.layers = 4;
   maximum.stages = "1|1|1";
-  maximum.stage_pool = "max";
+  maximum.stage_pool = StagePool::kMax;
   maximum.stage_truncate = false;
   maximum.attention = "full|flash";
   ModelConfig apart = mean;
@@ -340,7 +340,7 @@ std::vector<ModelCase> expert_cases() {
   ModelConfig chosen = small("encoder");
   chosen.feed_forward = "experts:experts=3,top=2,capacity=1.5,balance=0.3|dense";
   ModelConfig switched = small("decoder");
-  switched.wiring = "reversible";
+  switched.wiring = Wiring::kReversible;
   switched.feed_forward = "experts:experts=2,capacity=0.75,balance=0.1";
   ModelConfig checkpointed = small("decoder");
   checkpointed.checkpointing = true;
@@ -363,14 +363,14 @@ std::vector<ModelCase> model_cases() {
 std::vector<ModelConfig> models_around(const Mechanism& mechanism) {
   const Abilities able = mechanism.abilities("");
   std::vector<ModelConfig> models;
-  for (const std::string family : {"encoder", "decoder", "encoder-decoder"}) {
-    if (family == "decoder" && !able.causal) continue;
-    for (const std::string wiring : {"post", "pre", "reversible"}) {
+  for (const Family family : {Family::kEncoder, Family::kDecoder, Family::kEncoderDecoder}) {
+    if (family == Family::kDecoder && !able.causal) continue;
+    for (const Wiring wiring : {Wiring::kPostNorm, Wiring::kPreNorm, Wiring::kReversible}) {
       ModelConfig& c = models.emplace_back();
       c.family = family;
       c.wiring = wiring;
       c.layers = 2;
-      c.decoder_layers = family == "encoder-decoder" ? 1 : 0;
+      c.decoder_layers = family == Family::kEncoderDecoder ? 1 : 0;
       c.d_model = 24;
       c.heads = 3;
       c.vocab = 19;
@@ -401,11 +401,11 @@ BatchData::BatchData(const ModelConfig& config, const BatchShape& shape, std::ui
   }
   if (shape.padded) lengths = some_lengths(shape.batch, shape.length);
   if (shape.typed) types = draw(rows, config.token_types, derive(seed, "types"));
-  if (config.family == "encoder-decoder") {
+  if (config.family == Family::kEncoderDecoder) {
     source = draw(shape.batch * shape.source_length, config.vocab, derive(seed, "source"));
     if (shape.padded) source_lengths = some_lengths(shape.batch, shape.source_length);
   }
-  if (config.head == "classifier") {
+  if (config.head == HeadKind::kClassifier) {
     targets = draw(shape.batch, config.classes, derive(seed, "targets"));
   } else {
     targets = draw(rows, config.outputs(), derive(seed, "targets"));
@@ -413,7 +413,7 @@ BatchData::BatchData(const ModelConfig& config, const BatchShape& shape, std::ui
   if (config.loss == "squared-error") {
     values = some_values(targets.size() * config.outputs(), derive(seed, "values"));
   }
-  if (config.head == "classifier") return;
+  if (config.head == HeadKind::kClassifier) return;
   for (std::size_t i = 0; i < rows; ++i) {
     const std::size_t b = i / shape.length;
     const bool padding = shape.padded && i % shape.length >= static_cast<std::size_t>(lengths[b]);

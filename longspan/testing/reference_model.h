@@ -28,11 +28,11 @@ class ReferenceModel {
         key_(key) {}
 
   Tensor<S> logits() const {
-    const bool both = c_.family == "encoder-decoder";
+    const bool both = c_.family == Family::kEncoderDecoder;
     Tensor<S> x;
     Tensor<S> memory;
-    if (c_.family == "mlp") return head(perceptron());
-    if (c_.family != "decoder") {
+    if (c_.family == Family::kPerceptron) return head(perceptron());
+    if (c_.family != Family::kDecoder) {
       const Side side =
           both ? Side{"encoder", batch_.source_length, batch_.source_lengths,
                       derive(key_, "encoder"), c_.layers}
@@ -41,7 +41,7 @@ class ReferenceModel {
       x = stack(side, x, nullptr);
       memory = x;
     }
-    if (c_.family != "encoder") {
+    if (c_.family != Family::kEncoder) {
       const Side side{"decoder", batch_.length, batch_.lengths, derive(key_, "decoder"),
                       both ? c_.decoder_layers : c_.layers};
       x = embed(both ? "decoder_embedding" : "embedding", side, batch_.tokens, true);
@@ -90,8 +90,8 @@ class ReferenceModel {
     const std::size_t d = c_.d_model;
     const Tensor<S> table = w_.get<S>((c_.shared_table ? "embedding" : name) + ".tokens");
     const Tensor<S> learned =
-        c_.positions == "learned" ? w_.get<S>(name + ".positions") : Tensor<S>{};
-    const bool axial = c_.positions == "axial";
+        c_.positions == PositionKind::kLearned ? w_.get<S>(name + ".positions") : Tensor<S>{};
+    const bool axial = c_.positions == PositionKind::kAxial;
     const Tensor<S> axial_rows = axial ? w_.get<S>(name + ".axial_rows") : Tensor<S>{};
     const Tensor<S> axial_columns = axial ? w_.get<S>(name + ".axial_columns") : Tensor<S>{};
     const bool embeds = c_.token_types > 0 && c_.embedding_types;
@@ -107,13 +107,14 @@ class ReferenceModel {
         // The padding token's row is a constant here: it receives no gradient from look-ups.
         x(i, j) = tokens[i] == c_.padding_token ? S{real_part(entry)} : entry;
         if (c_.embedding_scale) x(i, j) *= std::sqrt(static_cast<double>(d));
-        if (c_.positions == "learned") x(i, j) += learned(position + c_.position_offset, j);
+        if (c_.positions == PositionKind::kLearned)
+          x(i, j) += learned(position + c_.position_offset, j);
         if (axial) {
           x(i, j) += j < axial_rows.cols
                          ? axial_rows(position / axial_columns.rows, j)
                          : axial_columns(position % axial_columns.rows, j - axial_rows.cols);
         }
-        if (c_.positions == "sinusoidal") x(i, j) += sinusoid(position, j, d);
+        if (c_.positions == PositionKind::kSinusoidal) x(i, j) += sinusoid(position, j, d);
         if (embeds) x(i, j) += types(type, j);
       }
     }
@@ -150,7 +151,7 @@ class ReferenceModel {
     }
     Tensor<S> k = columns(pair, 0, kv);
     const Tensor<S> v = columns(pair, kv, kv);
-    if (memory == nullptr && c_.positions == "rotary") {
+    if (memory == nullptr && c_.positions == PositionKind::kRotary) {
       const auto base = static_cast<double>(c_.rotary_base);
       rotate_heads(q, side.length, a.heads, base, c_.rotary_interleaved);
       rotate_heads(k, side.length, a.kv_heads, base, c_.rotary_interleaved);
@@ -271,7 +272,7 @@ class ReferenceModel {
         const S a = x(i / all.size() * length + rows.front(), j);
         const S b = x(i / all.size() * length + rows.back(), j);
         const S larger = real_part(b) > real_part(a) ? b : a;
-        y(i, j) = c_.stage_pool == "max" ? larger : 0.5 * (a + b);
+        y(i, j) = c_.stage_pool == StagePool::kMax ? larger : 0.5 * (a + b);
       }
     }
     return y;
@@ -342,13 +343,13 @@ class ReferenceModel {
     const std::size_t count = side.layers * (cross ? 3 : 2);
     Tensor<S> x = input;
     if (!c_.stages.empty()) return staged(side, input);
-    if (c_.wiring == "post") {
+    if (c_.wiring == Wiring::kPostNorm) {
       for (std::size_t i = 0; i < count; ++i) {
         x = norm_of(norm_name(side, i, cross), add(x, branch(side, i, x, memory)));
       }
       return x;
     }
-    if (c_.wiring == "pre") {
+    if (c_.wiring == Wiring::kPreNorm) {
       for (std::size_t i = 0; i < count; ++i) {
         x = add(x, branch(side, i, norm_of(norm_name(side, i, cross), x), memory));
       }
@@ -360,7 +361,7 @@ class ReferenceModel {
         const Tensor<S>& source = i % 2 == 0 ? b : a;
         target = add(target, branch(side, i, norm_of(norm_name(side, i, cross), source), memory));
       }
-      if (c_.streams == "concat") {
+      if (c_.streams == StreamEnd::kConcat) {
         x = Tensor<S>(a.rows, 2 * a.cols);
         for (std::size_t i = 0; i < x.rows; ++i) {
           for (std::size_t j = 0; j < x.cols; ++j) {
@@ -379,7 +380,7 @@ class ReferenceModel {
     Tensor<S> y(batch_.batch, x.cols);
     for (std::size_t b = 0; b < batch_.batch; ++b) {
       std::size_t count = 1;
-      if (c_.pool == "mean") {
+      if (c_.pool == Pool::kMean) {
         count =
             batch_.lengths.empty() ? batch_.length : static_cast<std::size_t>(batch_.lengths[b]);
         if (count == 0) count = 1;
@@ -394,14 +395,14 @@ class ReferenceModel {
   }
 
   Tensor<S> head(Tensor<S> x) const {
-    if (c_.head == "classifier" && c_.family != "mlp") x = pooled(x);
+    if (c_.head == HeadKind::kClassifier && c_.family != Family::kPerceptron) x = pooled(x);
     if (c_.head_transform) {
       x = linear(w_, "head.transform", x);
       for (S& value : x.data) value = activation(c_.head_activation, value);
       if (c_.head_norm) x = norm_of("head.norm", x);
     }
-    const bool tied = c_.head == "lm" && c_.tied;
-    const bool own_table = c_.family == "encoder-decoder" && !c_.shared_table;
+    const bool tied = c_.head == HeadKind::kLanguage && c_.tied;
+    const bool own_table = c_.family == Family::kEncoderDecoder && !c_.shared_table;
     const std::string table = own_table ? "decoder_embedding.tokens" : "embedding.tokens";
     const Tensor<S> weight = w_.get<S>(tied ? table : std::string("head.output.weight"));
     return linear(x, weight, w_.get_if<S>("head.output.bias"));

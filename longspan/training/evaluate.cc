@@ -16,7 +16,7 @@ void check_memory(Model& model) {
             "[eval] --memory with {}, which remembers nothing; need transformer-xl",
             mixer.substr(0, mixer.find(':')));
   }
-  require(model.config().positions == "none",
+  require(model.config().positions == PositionKind::kNone,
           "[eval] --memory with {} positions, which begin anew in every segment; need none",
           model.config().positions);
 }

@@ -92,7 +92,7 @@ void read_data(const json& object, RunConfig& config) {
     if (!task.has_option(once)) options.erase(once);
   }
   if (task.has_option("model") && !options.contains("model")) {
-    options["model"] = config.model.family;
+    options["model"] = config.model.family.name();
   }
   config.options = std::move(options);
 }

@@ -19,8 +19,8 @@ void fit(const ModelNeeds& needs, std::size_t hidden, ModelConfig& model) {
   model.classes = needs.classes;
   model.inputs = needs.inputs;
   model.max_length = std::max(needs.length, needs.source_length);
-  if (needs.family == "mlp") model.d_model = hidden;
-  if (needs.family == "encoder-decoder" && model.decoder_layers == 0) {
+  if (needs.family == Family::kPerceptron) model.d_model = hidden;
+  if (needs.family == Family::kEncoderDecoder && model.decoder_layers == 0) {
     model.decoder_layers = model.layers;
   }
 }

@@ -24,7 +24,7 @@ TrainingOptions small(const std::string& task, const std::filesystem::path& out)
   o.run.model.layers = 1;
   o.run.model.d_model = 32;
   o.run.model.heads = 2;
-  o.run.model.positions = "rotary";
+  o.run.model.positions = PositionKind::kRotary;
   o.run.train.schedule.peak = 3e-3F;
   o.steps = 12;
   o.eval_every = 4;

@@ -10,9 +10,9 @@ namespace longspan {
 Writer::Writer(Model& model, std::vector<std::int32_t> prompt, std::int32_t boundary)
     : model_(model),
       context_(model.config().max_length),
-      answers_(model.config().family == "encoder-decoder"),
+      answers_(model.config().family == Family::kEncoderDecoder),
       decodes_(model.decodes()) {
-  require(answers_ || model.config().family == "decoder",
+  require(answers_ || model.config().family == Family::kDecoder,
           "[generate] the model is an {}; need a decoder", model.config().family);
   if (answers_) {
     require(boundary >= 0, "[generate] the task says nothing of how an answer begins");

@@ -43,7 +43,7 @@ void write_calibration() {
   for (const Mechanism& m : mechanisms()) {
     ModelConfig config;
     config.attention = m.name;
-    config.family = "encoder";
+    config.family = Family::kEncoder;
     const Model model(config);
     const Batch shape{.batch = 1, .length = 32};
     for (const auto& operations :

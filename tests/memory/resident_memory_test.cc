@@ -48,7 +48,7 @@ ModelConfig model(const std::string& family, std::size_t layers, std::size_t d_m
   ModelConfig c;
   c.family = family;
   c.layers = layers;
-  c.decoder_layers = family == "encoder-decoder" ? layers : 0;
+  c.decoder_layers = family == Family::kEncoderDecoder ? layers : 0;
   c.d_model = d_model;
   c.heads = 4;
   c.attention = attention;
@@ -67,10 +67,10 @@ std::vector<MemoryCase> memory_cases() {
       {"gated_dropout", model("decoder", 2, 192, "flash", 1024), {3, 1024, 0}},
   };
   cases[3].config.vocab = 32000;
-  cases[4].config.wiring = "reversible";
+  cases[4].config.wiring = Wiring::kReversible;
   cases[6].config.gated = true;
   cases[6].config.dropout = 0.1F;
-  cases[6].config.wiring = "post";
+  cases[6].config.wiring = Wiring::kPostNorm;
   return cases;
 }
 

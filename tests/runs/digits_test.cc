@@ -44,13 +44,13 @@ struct Learned {
 Learned learn(const char* rule) {
   Digits digits;
   ModelConfig c;
-  c.family = "mlp";
-  c.head = "classifier";
+  c.family = Family::kPerceptron;
+  c.head = HeadKind::kClassifier;
   c.inputs = 784;
   c.d_model = 128;
   c.layers = 1;
   c.classes = 10;
-  c.activation = "relu";
+  c.activation = Activation::kRelu;
   c.bias = false;
   c.dropout = 0.1F;
   Model model(c);

@@ -26,7 +26,7 @@ using testing::ModelCase;
 constexpr std::array kForwardRules = {"pepita", "mempepita"};
 
 // Every choice, combined so that each value of one meets several of the others.
-std::vector<FeedbackConfig> feedbacks() {
+std::vector<Feedback> feedbacks() {
   return {{},
           {.last_layer = "difference", .error_space = "model", .scale = 0.3F},
           {.last_layer = "standard", .injection = "embedding"},
@@ -40,7 +40,7 @@ std::vector<FeedbackConfig> feedbacks() {
 
 // One step's gradients, with everything that is predicted of it checked.
 std::vector<float> checked_gradients(const ModelConfig& config, const Batch& batch,
-                                     const char* name, const FeedbackConfig& feedback) {
+                                     const char* name, const Feedback& feedback) {
   SCOPED_TRACE(fmt::format("{}: {} {} {}", name, feedback.last_layer, feedback.injection,
                            feedback.error_space));
   Model model(config);
@@ -70,7 +70,7 @@ std::vector<float> checked_gradients(const ModelConfig& config, const Batch& bat
 }
 
 void check_everything(const ModelConfig& config, const Batch& batch) {
-  for (const FeedbackConfig& feedback : feedbacks()) {
+  for (const Feedback& feedback : feedbacks()) {
     const auto kept = checked_gradients(config, batch, "pepita", feedback);
     const auto computed = checked_gradients(config, batch, "mempepita", feedback);
     EXPECT_EQ(kept, computed) << feedback.last_layer;
@@ -94,9 +94,9 @@ TEST_P(ForwardModel, WithoutFeedbackOnlyTheLastLayerLearns) {
     for (const char* last : {"modulated", "difference", "standard"}) {
       Model model(GetParam().config);
       model.allocate(1);
-      const FeedbackConfig feedback{.last_layer = last, .scale = 0.0F};
+      const Feedback feedback{.last_layer = last, .scale = 0.0F};
       make_rule(name, model, feedback)->accumulate(data.view(), 7, 0.25F);
-      const bool tied = model.config().tied && model.config().head == "lm";
+      const bool tied = model.config().tied && model.config().head == HeadKind::kLanguage;
       for (const Parameter& p : model.parameters().all()) {
         const bool output =
             p.name.starts_with("head.output") || (tied && p.name.ends_with(".tokens"));
@@ -122,13 +122,14 @@ TEST_P(ForwardMechanism, IsRightInEveryFamilyAndWiring) {
   const Abilities able = GetParam().abilities("");
   for (ModelConfig c : testing::models_around(GetParam())) {
     c.dropout = able.dropout ? 0.1F : 0.0F;
-    const BatchShape shape{.batch = 2,
-                           .length = 67,
-                           .source_length = c.family == "encoder-decoder" ? std::size_t{35} : 0,
-                           .padded = able.key_lengths};
+    const BatchShape shape{
+        .batch = 2,
+        .length = 67,
+        .source_length = c.family == Family::kEncoderDecoder ? std::size_t{35} : 0,
+        .padded = able.key_lengths};
     SCOPED_TRACE(c.family + " " + c.wiring);
     const BatchData data(c, shape, 3);
-    const FeedbackConfig feedback{.error_space = c.wiring == "pre" ? "model" : "vocabulary"};
+    const Feedback feedback{.error_space = c.wiring == Wiring::kPreNorm ? "model" : "vocabulary"};
     const auto kept = checked_gradients(c, data.view(), "pepita", feedback);
     EXPECT_EQ(kept, checked_gradients(c, data.view(), "mempepita", feedback));
   }
@@ -145,7 +146,7 @@ TEST(ForwardMechanism, OwnParametersLearn) {
   for (const char* attention : {"linformer:k=8", "linformer:k=200", "memory-compressed", "memory",
                                 "longformer", "deberta", "transformer-xl"}) {
     ModelConfig c;
-    c.family = "encoder";
+    c.family = Family::kEncoder;
     c.layers = 2;
     c.d_model = 24;
     c.heads = 3;
@@ -176,7 +177,7 @@ std::vector<float> trained(ModelConfig config, const char* rule, const char* opt
   t.optimizer.kind = optimizer;
   t.schedule = {.kind = "constant", .peak = 1e-2F, .floor = 0.0F, .warmup = 0, .total = 10};
   Trainer trainer(model, t);
-  const bool both = config.family == "encoder-decoder";
+  const bool both = config.family == Family::kEncoderDecoder;
   for (std::uint64_t step = 0; step < 4; ++step) {
     const BatchShape shape{.batch = 3, .length = 33, .source_length = both ? std::size_t{40} : 0};
     const BatchData a(config, shape, 2 * step);
@@ -194,11 +195,11 @@ TEST(Mempepita, WeightsEqualPepitasBitForBitAfterSteps) {
     for (const std::string attention :
          {"flash", "full", "performer", "linear", "bigbird", "reformer"}) {
       const Abilities able = abilities_of(attention);
-      if (family == "decoder" && !able.causal) continue;
+      if (family == Family::kDecoder && !able.causal) continue;
       ModelConfig c;
       c.family = family;
       c.layers = 2;
-      c.decoder_layers = family == "encoder-decoder" ? 2 : 0;
+      c.decoder_layers = family == Family::kEncoderDecoder ? 2 : 0;
       c.d_model = 24;
       c.heads = 2;
       c.vocab = 17;
@@ -222,12 +223,15 @@ TEST(Mempepita, WeightsEqualPepitasBitForBitAfterSteps) {
 std::size_t arena_of(const char* rule, std::size_t layers, const ModelConfig& config) {
   ModelConfig c = config;
   c.layers = layers;
-  if (c.family == "encoder-decoder") c.decoder_layers = layers;
+  if (c.family == Family::kEncoderDecoder) c.decoder_layers = layers;
   Model model(c);
   model.allocate(1);
   const std::unique_ptr<Rule> learning = make_rule(rule, model);
-  const BatchData data(
-      c, {.batch = 2, .length = c.family == "mlp" ? std::size_t{1} : 33, .source_length = 20}, 1);
+  const BatchData data(c,
+                       {.batch = 2,
+                        .length = c.family == Family::kPerceptron ? std::size_t{1} : 33,
+                        .source_length = 20},
+                       1);
   learning->accumulate(data.view(), 1, 1.0F);
   return model.arena().peak();
 }
@@ -271,8 +275,8 @@ TEST(Cost, PredictsTheMemoryOfEveryRule) {
     const ParameterCounts parameters = count_parameters(w, model);
     const RuleTerms terms{.last_layer = LastLayer::kModulatedError};
     for (const LearningRule rule : kLearningRules) {
-      const MemoryUse use = memory_use(w, model, parameters, element_type("fp32"),
-                                       optimizer_cost("sgd"), rule, terms);
+      const MemoryUse use =
+          memory_use(w, model, parameters, element_type("fp32"), OptimizerKind::kSgd, rule, terms);
       make_rule(name_of(rule), model)->accumulate(data.view(), 1, 1.0F);
       EXPECT_EQ(use.peak, static_cast<Integer>(model.arena().peak())) << name_of(rule);
       if (rule != LearningRule::kMempepita) continue;

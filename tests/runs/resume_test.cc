@@ -52,9 +52,11 @@ TEST(Resume, KilledAtRandomMomentsGivesTheSameBits) {
     for (std::uint64_t attempt = 0; !finished && attempt < 200; ++attempt) {
       const bool exists = std::filesystem::exists(killed + "/model.safetensors");
       Process train(exists ? resume(killed, "2") : arguments(killed, "2"));
-      // Up to a third of the whole run, so that every run is killed a few times and still gets on.
-      const auto pause = 1000 + random_below(derive(7, trial), attempt,
-                                             static_cast<std::uint64_t>(took.count() / 3 + 1));
+      // Up to a third of the whole run, so that every run is killed a few times and still gets on;
+      // longer after many attempts, for a machine that is busier than when the clock was set.
+      const auto third = static_cast<std::uint64_t>(took.count() / 3 + 1);
+      const auto pause =
+          1000 + random_below(derive(7, trial), attempt, third * (1 + attempt / 10));
       usleep(static_cast<useconds_t>(pause));
       train.signal(SIGKILL);
       const Outcome outcome = train.wait();

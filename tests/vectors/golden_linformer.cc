@@ -33,7 +33,7 @@ std::vector<Part> parts_of(std::size_t width, std::size_t kv_width, bool share) 
 // Pre-norm without a norm behind the last layer; no biases in q, k and v.
 ModelConfig model_config(const nlohmann::json& theirs) {
   ModelConfig config;
-  config.family = "encoder";
+  config.family = Family::kEncoder;
   config.layers = theirs.at("depth").get<std::size_t>();
   config.d_model = theirs.at("dim").get<std::size_t>();
   config.heads = theirs.at("heads").get<std::size_t>();
@@ -41,7 +41,7 @@ ModelConfig model_config(const nlohmann::json& theirs) {
   config.max_length = theirs.at("n").get<std::size_t>();
   config.attention = "linformer:k=" + std::to_string(theirs.at("k").get<std::size_t>());
   config.final_norm = false;
-  config.activation = "gelu";
+  config.activation = Activation::kGelu;
   config.tied = false;
   config.head_bias = true;
   return config;

@@ -79,7 +79,8 @@ struct Loaded {
     const Shape shape = golden.file().at("input_ids").shape;
     require(shape.size() == 2, "[golden] input_ids is {}; need [batch, n]", to_string(shape));
     lengths = lengths_of(golden.integers("attention_mask"), shape[0], shape[1]);
-    targets = targets_of(golden.integers("labels"), model.config().family == "decoder", shape[1]);
+    targets =
+        targets_of(golden.integers("labels"), model.config().family == Family::kDecoder, shape[1]);
     batch.batch = shape[0];
     batch.length = shape[1];
     batch.tokens = tokens;

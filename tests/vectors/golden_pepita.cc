@@ -15,8 +15,8 @@ namespace {
 ModelConfig perceptron(const Case& golden) {
   const auto sizes = golden.config().at("layer_sizes").get<std::vector<std::size_t>>();
   ModelConfig c;
-  c.family = "mlp";
-  c.head = "classifier";
+  c.family = Family::kPerceptron;
+  c.head = HeadKind::kClassifier;
   c.inputs = sizes.front();
   c.layers = sizes.size() - 2;
   c.d_model = sizes[1];

@@ -152,7 +152,7 @@ class ImprovedClusteredAttention::Run {
         const std::size_t at = plane * clusters_ + j;
         ClusterGradient g;
         g.dy = dy.head(b, h);
-        g.constant_mass = config_.gradient == "constant-mass";
+        g.constant_mass = config_.gradient == MassGradient::kConstant;
         g.dq = dq;
         g.dk = Matrix(dk.data() + at * top_ * s_.d, top_, s_.d);
         g.dv = Matrix(dv.data() + at * top_ * s_.e, top_, s_.e);
@@ -317,9 +317,6 @@ class ImprovedClusteredAttention::Run {
 Abilities ImprovedClusteredAttention::can(const ImprovedClusteredConfig& config) {
   ClusteredQueries::check(kName, config.clustering());
   require(config.topk > 0, "[improved-clustered] topk is {}; need at least 1", config.topk);
-  if (config.gradient != "exact" && config.gradient != "constant-mass") {
-    throw_unknown(kName, "gradient", config.gradient, {"exact", "constant-mass"});
-  }
   return {.causal = config.causal, .cross = true, .key_lengths = true, .grouped_heads = true};
 }
 

@@ -28,17 +28,24 @@
 
 #include "longspan/attention/cluster/clustered_queries.h"
 #include "longspan/attention/exact/flash.h"
+#include "longspan/base/choice.h"
 #include "longspan/kernels/hash/cluster_attention.h"
 
 namespace longspan {
+
+// Whether the gradient knows that a cluster's mass on its top keys depends on the queries.
+enum class MassGradient : std::uint8_t { kExact, kConstant };
+constexpr Names<2> names_of(MassGradient /*kind*/) {
+  return {"improved-clustered", "gradient", {"exact", "constant-mass"}};
+}
 
 struct ImprovedClusteredConfig {
   std::size_t clusters = 100;
   std::size_t topk = 32;  // k
   std::size_t bits = 63;
   std::size_t iterations = 10;
-  std::string gradient = "exact";  // or "constant-mass"
-  bool causal = false;             // accept a causal mask
+  Choice<MassGradient> gradient = MassGradient::kExact;
+  bool causal = false;  // accept a causal mask
   std::uint64_t seed = 1;
 
   bool operator==(const ImprovedClusteredConfig&) const = default;

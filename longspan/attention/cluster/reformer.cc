@@ -12,17 +12,6 @@ namespace longspan {
 
 namespace {
 
-template <class Choice>
-Choice choose(std::string_view key, const std::string& text,
-              const std::vector<std::pair<std::string_view, Choice>>& choices) {
-  std::vector<std::string_view> known;
-  for (const auto& [name, choice] : choices) {
-    if (name == text) return choice;
-    known.push_back(name);
-  }
-  throw_unknown(ReformerAttention::kName, key, text, known);
-}
-
 // "auto" has no factors, "8" one and "4x8" two.
 LshCode parse_buckets(const ReformerConfig& config) {
   LshCode code;
@@ -45,30 +34,11 @@ LshCode parse_buckets(const ReformerConfig& config) {
 
 }  // namespace
 
-ReformerAttention::Scaling ReformerAttention::scaling_of(const ReformerConfig& config) {
-  return choose<Scaling>("scaling", config.scaling,
-                         {{"paper", Scaling::kPaper}, {"trax", Scaling::kTrax}});
-}
-
-ReformerAttention::Padding ReformerAttention::padding_of(const ReformerConfig& config) {
-  return choose<Padding>(
-      "padding", config.padding,
-      {{"skip", Padding::kSkip}, {"bucket", Padding::kBucket}, {"hash", Padding::kHash}});
-}
-
-Wrap ReformerAttention::wrap_of(const ReformerConfig& config) {
-  return choose<Wrap>("wrap", config.wrap,
-                      {{"none", Wrap::kNone}, {"round", Wrap::kRound}, {"all", Wrap::kAll}});
-}
-
 Abilities ReformerAttention::can(const ReformerConfig& config) {
   constexpr std::size_t kMostRounds = 100;
   require(config.chunk > 0, "[reformer] chunks of {} tokens; need at least 1", config.chunk);
   require(config.rounds > 0 && config.rounds <= kMostRounds, "[reformer] {} rounds; need 1 to {}",
           config.rounds, kMostRounds);
-  scaling_of(config);
-  padding_of(config);
-  wrap_of(config);
   parse_buckets(config);
   return {.causal = true, .key_lengths = true, .decode = true, .shared_qk = true};
 }
@@ -95,9 +65,6 @@ LshCode ReformerAttention::code(std::size_t max_length) const {
 ReformerAttention::ReformerAttention(const ReformerConfig& config, const AttentionSite& site)
     : Attention(can(config)),
       config_(config),
-      scaling_(scaling_of(config)),
-      padding_(padding_of(config)),
-      wrap_(wrap_of(config)),
       explicit_(parse_buckets(config)),
       max_length_(site.max_length) {
   const LshCode hash = code(max_length_);
@@ -112,13 +79,13 @@ ReformerAttention::ReformerAttention(const ReformerConfig& config, const Attenti
 
 ChunkLayout ReformerAttention::layout(const AttentionShape& s, std::size_t b) const {
   ChunkLayout l;
-  const bool all = padding_ != Padding::kSkip || s.key_lengths.empty();
+  const bool all = config_.padding != ReformerPadding::kSkip || s.key_lengths.empty();
   l.tokens = all ? s.n : static_cast<std::size_t>(s.key_lengths[b]);
   l.chunk = config_.chunk;
   l.before = config_.before;
   l.after = config_.after;
   l.rounds = config_.rounds;
-  l.wrap = wrap_;
+  l.wrap = config_.wrap;
   return l;
 }
 
@@ -129,7 +96,7 @@ void ReformerAttention::check_more(const AttentionShape& s) const {
   require(config_.same_bucket,
           "[reformer] is strictly causal only among tokens of the same bucket; need same_bucket or "
           "strict=false, which lets later tokens move the chunks");
-  require(wrap_ == Wrap::kNone && config_.before > 0,
+  require(config_.wrap == Wrap::kNone && config_.before > 0,
           "[reformer] is strictly causal only with wrap=none and before ≥ 1, which are {} and {}; "
           "or need strict=false, which lets later tokens move the chunks",
           config_.wrap, config_.before);
@@ -152,7 +119,7 @@ ReformerAttention::Factor ReformerAttention::factor(std::span<const float> q) co
   }
   if (q.size() % 2 != 0) even += double{q.back()} * q.back();
   const double square = even + odd;
-  const bool paper = scaling_ == Scaling::kPaper;
+  const bool paper = config_.scaling == ReformerScaling::kPaper;
   const bool tiny = paper && std::sqrt(square) < kTiny;
   const double inverse =
       paper ? 1.0 / std::max(std::sqrt(square), kTiny) : 1.0 / std::sqrt(square / d + kTraxEpsilon);

@@ -54,10 +54,29 @@
 #pragma once
 
 #include "longspan/attention/attention.h"
+#include "longspan/base/choice.h"
 #include "longspan/kernels/hash/hash.h"
 #include "longspan/kernels/sparse/chunk_attention.h"
 
 namespace longspan {
+
+enum class ReformerScaling : std::uint8_t {
+  kPaper,
+  kTrax,  // k_j = q_j/rms(q_j)/√d and s = q·k, √d times as large
+};
+constexpr Names<2> names_of(ReformerScaling /*kind*/) {
+  return {"reformer", "scaling", {"paper", "trax"}};
+}
+
+// What becomes of padded tokens.
+enum class ReformerPadding : std::uint8_t {
+  kSkip,    // not sorted, output 0
+  kBucket,  // sorted last, seeing but unseen
+  kHash,    // sorted as all, output v
+};
+constexpr Names<3> names_of(ReformerPadding /*kind*/) {
+  return {"reformer", "padding", {"skip", "bucket", "hash"}};
+}
 
 struct ReformerConfig {
   std::size_t chunk = 64;        // m
@@ -65,14 +84,12 @@ struct ReformerConfig {
   std::string buckets = "auto";  // b of a round, even, or a product of factors: "16x8"
   std::size_t before = 1;        // neighbouring chunks that are seen
   std::size_t after = 0;
-  std::string scaling = "paper";  // or "trax": k_j = q_j/rms(q_j)/√d and s = q·k, √d times as large
-  bool same_bucket = true;        // see tokens of the own bucket only
-  bool deduplicate = true;        // a pair that meets in several rounds weighs once
-  std::string wrap = "none";     // before the first chunk: nothing, "round" its last, "all" the
-                                 // last chunk of the round before
-  bool strict = true;            // causal: nothing depends on later tokens
-  std::string padding = "skip";  // padded tokens: not sorted, output 0; or "bucket", sorted last,
-                                 // seeing but unseen; or "hash", sorted as all, output v
+  Choice<ReformerScaling> scaling = ReformerScaling::kPaper;
+  bool same_bucket = true;  // see tokens of the own bucket only
+  bool deduplicate = true;  // a pair that meets in several rounds weighs once
+  Choice<Wrap> wrap = Wrap::kNone;
+  bool strict = true;  // causal: nothing depends on later tokens
+  Choice<ReformerPadding> padding = ReformerPadding::kSkip;
   std::uint64_t seed = 1;
 
   bool operator==(const ReformerConfig&) const = default;
@@ -117,11 +134,6 @@ class ReformerAttention final : public Attention {
  private:
   class Run;
   class Rows;  // of decoding
-  enum class Scaling : std::uint8_t { kPaper, kTrax };
-  enum class Padding : std::uint8_t { kSkip, kBucket, kHash };
-  static Scaling scaling_of(const ReformerConfig& config);
-  static Padding padding_of(const ReformerConfig& config);
-  static Wrap wrap_of(const ReformerConfig& config);
 
   // Key j is f_j·q_j, logits included; κ is what the derivative of f takes off.
   struct Factor {
@@ -140,9 +152,6 @@ class ReformerAttention final : public Attention {
   void run_backward(const BackwardCall& call) const override;
 
   ReformerConfig config_;
-  Scaling scaling_;
-  Padding padding_;
-  Wrap wrap_;
   LshCode explicit_;  // buckets that the config names; no factors if it does not
   std::size_t max_length_;
   const Parameter* rotations_;

@@ -24,7 +24,9 @@ struct ReformerReference {
   std::size_t length(std::size_t b) const {
     return shape.key_lengths.empty() ? shape.n : static_cast<std::size_t>(shape.key_lengths[b]);
   }
-  std::size_t sorted(std::size_t b) const { return config.padding == "skip" ? length(b) : shape.n; }
+  std::size_t sorted(std::size_t b) const {
+    return config.padding == ReformerPadding::kSkip ? length(b) : shape.n;
+  }
   std::size_t chunks(std::size_t b) const { return (sorted(b) + config.chunk - 1) / config.chunk; }
 
   // bucket[r][i]; padded tokens may have an extra one.
@@ -43,7 +45,7 @@ struct ReformerReference {
           weight *= factor;
           column += factor / 2;
         }
-        const bool padded = config.padding == "bucket" && i >= length(b);
+        const bool padded = config.padding == ReformerPadding::kBucket && i >= length(b);
         result[r].push_back(padded ? code.buckets() : bucket);
       }
     }
@@ -96,16 +98,16 @@ struct ReformerReference {
     const auto at = static_cast<std::ptrdiff_t>(c);
     const std::ptrdiff_t first = at / per_round * per_round;
     auto modulo = [](std::ptrdiff_t x, std::ptrdiff_t m) { return (x % m + m) % m; };
-    if (config.wrap == "all") return modulo(at + offset, all);
+    if (config.wrap == Wrap::kAll) return modulo(at + offset, all);
     const std::ptrdiff_t inside = at - first + offset;
-    if (config.wrap == "round") return first + modulo(inside, per_round);
+    if (config.wrap == Wrap::kRound) return first + modulo(inside, per_round);
     return inside < 0 || inside >= per_round ? -1 : first + inside;
   }
 
   // Whether a query may see a key of its window at all.
   bool allowed(std::size_t b, std::size_t i, std::size_t j) const {
     if (i == j || j >= length(b)) return false;
-    if (config.padding == "hash" && i >= length(b)) return false;
+    if (config.padding == ReformerPadding::kHash && i >= length(b)) return false;
     return !shape.causal || j < i;
   }
 
@@ -164,8 +166,9 @@ struct ReformerReference {
       const T* key = k.data() + (plane * n + j) * shape.d;
       T square{};
       for (std::size_t c = 0; c < shape.d; ++c) square += key[c] * key[c];
-      const T inverse =
-          config.scaling == "paper" ? 1.0 / std::sqrt(square) : 1.0 / std::sqrt(square / d + 1e-6);
+      const T inverse = config.scaling == ReformerScaling::kPaper
+                            ? 1.0 / std::sqrt(square)
+                            : 1.0 / std::sqrt(square / d + 1e-6);
       for (std::size_t i = 0; i < n; ++i) {
         const T* query = q.data() + (plane * n + i) * shape.d;
         for (std::size_t c = 0; c < shape.d; ++c) s[i * n + j] += query[c] * key[c];

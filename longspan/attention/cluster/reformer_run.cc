@@ -213,7 +213,7 @@ class ReformerAttention::Run {
     head.code = deduplicates() ? codes_.data() + at : nullptr;
     head.layout = self_.layout(s_, b);
     head.real = in.mask.keys(b, s_.n);
-    head.blind_padding = self_.padding_ != Padding::kBucket;
+    head.blind_padding = self_.config_.padding != ReformerPadding::kBucket;
     head.causal = s_.causal;
     if (self_.strict(s_)) head.reach = head.layout.before * head.layout.chunk;
     return head;
@@ -247,7 +247,8 @@ class ReformerAttention::Run {
       const ChunkedHead head = chunked(in, plane);
       const std::size_t tokens = head.layout.tokens;
       const std::span<std::int32_t> mine(buckets_.data() + (plane * rounds() + r) * s_.n, s_.n);
-      const std::size_t padded = self_.padding_ == Padding::kBucket ? head.real : tokens;
+      const std::size_t padded =
+          self_.config_.padding == ReformerPadding::kBucket ? head.real : tokens;
       std::ranges::fill(mine.subspan(padded), static_cast<std::int32_t>(hash_.buckets()));
       const std::span<std::int32_t> starts(starts_.data() + worker * buckets, buckets);
       sort_by_group(mine.first(tokens), starts,

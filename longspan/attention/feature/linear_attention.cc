@@ -25,12 +25,12 @@ AttentionCost attention_cost(const FeatureCost& c) {
 }
 
 LinearAttention::LinearAttention(const LinearAttentionConfig& config)
-    : Attention(can(config)), softmax_(config.features == "softmax"), epsilon_(config.epsilon) {}
+    : Attention(can(config)),
+      softmax_(config.features == LinearFeatures::kSoftmax),
+      epsilon_(config.epsilon) {}
 
 Abilities LinearAttention::can(const LinearAttentionConfig& config) {
-  const bool elu = config.features == "elu";
-  require(elu || config.features == "softmax", "[linear] features is '{}'; need elu or softmax",
-          config.features);
+  const bool elu = config.features == LinearFeatures::kElu;
   require(config.epsilon >= 0.0F, "[linear] epsilon is {}; need 0 or more", config.epsilon);
   return {.causal = elu, .cross = true, .key_lengths = true, .grouped_heads = true, .decode = elu};
 }

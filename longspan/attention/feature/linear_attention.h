@@ -21,9 +21,14 @@
 
 namespace longspan {
 
+enum class LinearFeatures : std::uint8_t { kElu, kSoftmax };
+constexpr Names<2> names_of(LinearFeatures /*kind*/) {
+  return {"linear", "features", {"elu", "softmax"}};
+}
+
 struct LinearAttentionConfig {
-  std::string features = "elu";  // or softmax
-  float epsilon = 1e-6F;         // elu only
+  Choice<LinearFeatures> features = LinearFeatures::kElu;
+  float epsilon = 1e-6F;  // elu only
   bool operator==(const LinearAttentionConfig&) const = default;
   template <class See>
   void visit(See see) {

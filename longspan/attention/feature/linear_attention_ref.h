@@ -11,7 +11,7 @@ namespace longspan {
 
 inline FeatureMap linear_map(const LinearAttentionConfig& config, std::size_t d) {
   FeatureMap map;
-  if (config.features == "softmax") {
+  if (config.features == LinearFeatures::kSoftmax) {
     map.kind = FeatureKind::kExp;
     map.over_sequence = true;
     map.gain = 1.0F / std::sqrt(static_cast<float>(d));

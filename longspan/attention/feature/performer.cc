@@ -10,15 +10,10 @@
 namespace longspan {
 
 Abilities PerformerAttention::can(const PerformerConfig& c) {
-  require(c.kernel == "positive" || c.kernel == "hyperbolic" || c.kernel == "relu",
-          "[performer] kernel is '{}'; need positive, hyperbolic or relu", c.kernel);
-  require(c.norms == "chi" || c.norms == "fixed", "[performer] norms is '{}'; need chi or fixed",
-          c.norms);
   require(c.epsilon >= 0.0F && c.sum_epsilon >= 0.0F && c.relu_epsilon >= 0.0F,
           "[performer] an epsilon is negative; need 0 or more");
-  require(c.sum_epsilon == 0.0F || c.epsilon > 0.0F || c.kernel == "relu",
+  require(c.sum_epsilon == 0.0F || c.epsilon > 0.0F || c.kernel == PerformerKernel::kRelu,
           "[performer] sum_epsilon is {} but epsilon is 0; need both or none", c.sum_epsilon);
-  orthogonal_named(c.orthogonal);
   // With ε the maximum of all keys must be known, which no state can.
   return {.causal = true,
           .cross = true,
@@ -30,15 +25,14 @@ Abilities PerformerAttention::can(const PerformerConfig& c) {
 PerformerAttention::PerformerAttention(const PerformerConfig& config, const AttentionSite& site)
     : Attention(can(config)),
       config_(config),
-      orthogonal_(orthogonal_named(config.orthogonal)),
       d_(site.d_head),
       key_(derive(derive(config.seed, "performer"), site.name)) {
   const std::size_t count = rows(config, d_);
-  const bool fixed = config_.norms == "fixed";
-  if (orthogonal_ != Orthogonal::kHadamard) {
+  if (config_.orthogonal != Orthogonal::kHadamard) {
     omega_ = &site.parameters.declare_constant(
-        site.name + ".performer.features", count, d_,
-        [this, fixed](Matrix omega) { draw_features(orthogonal_, fixed, key_of(0), omega); });
+        site.name + ".performer.features", count, d_, [this](Matrix omega) {
+          draw_features(config_.orthogonal, config_.norms, key_of(0), omega);
+        });
     return;
   }
   const FeatureMap empty = map(d_);
@@ -47,7 +41,7 @@ PerformerAttention::PerformerAttention(const PerformerConfig& config, const Atte
       [this](Matrix signs) { draw_signs(key_of(0), signs); });
   norms_ = &site.parameters.declare_constant(
       site.name + ".performer.norms", 1, count,
-      [this, fixed](Matrix norms) { draw_norms(fixed, d_, key_of(0), norms.row(0)); });
+      [this](Matrix norms) { draw_norms(config_.norms, d_, key_of(0), norms.row(0)); });
 }
 
 std::size_t PerformerAttention::rows(const PerformerConfig& config, std::size_t d) {
@@ -57,17 +51,17 @@ std::size_t PerformerAttention::rows(const PerformerConfig& config, std::size_t 
     features = std::max<std::size_t>(
         1, static_cast<std::size_t>(std::ceil(width * std::log(width) - 1e-9)));
   }
-  return config.kernel == "hyperbolic" ? (features + 1) / 2 : features;
+  return config.kernel == PerformerKernel::kHyperbolic ? (features + 1) / 2 : features;
 }
 
 FeatureMap PerformerAttention::map(const PerformerConfig& config, std::size_t d) {
   FeatureMap map;
-  const bool relu = config.kernel == "relu";
+  const bool relu = config.kernel == PerformerKernel::kRelu;
   const bool shifted = !relu && config.epsilon > 0.0F;
   map.kind = relu ? FeatureKind::kRelu : shifted ? FeatureKind::kShifted : FeatureKind::kExp;
   map.projection.rows = rows(config, d);
-  map.projection.hadamard = orthogonal_named(config.orthogonal) == Orthogonal::kHadamard;
-  map.mirrored = config.kernel == "hyperbolic";
+  map.projection.hadamard = config.orthogonal == Orthogonal::kHadamard;
+  map.mirrored = config.kernel == PerformerKernel::kHyperbolic;
   map.norm = map.kind == FeatureKind::kExp;
   map.scale = 1.0F / std::sqrt(std::sqrt(static_cast<float>(d)));
   map.epsilon = relu ? config.relu_epsilon : config.epsilon;
@@ -95,12 +89,12 @@ RandomKey PerformerAttention::key_of(std::uint64_t draw) const { return derive(k
 void PerformerAttention::begin_step(std::uint64_t step) {
   if (config_.redraw == 0 || step % config_.redraw != 0) return;
   const RandomKey key = key_of(step / config_.redraw);
-  const bool fixed = config_.norms == "fixed";
   if (omega_ != nullptr) {
-    draw_features(orthogonal_, fixed, key, {omega_->value.data(), omega_->rows, omega_->cols});
+    draw_features(config_.orthogonal, config_.norms, key,
+                  {omega_->value.data(), omega_->rows, omega_->cols});
   } else if (signs_ != nullptr) {
     draw_signs(key, {signs_->value.data(), signs_->rows, signs_->cols});
-    draw_norms(fixed, d_, key, norms_->value);
+    draw_norms(config_.norms, d_, key, norms_->value);
   }
 }
 

@@ -26,12 +26,17 @@
 
 namespace longspan {
 
+enum class PerformerKernel : std::uint8_t { kPositive, kHyperbolic, kRelu };
+constexpr Names<3> names_of(PerformerKernel /*kind*/) {
+  return {"performer", "kernel", {"positive", "hyperbolic", "relu"}};
+}
+
 struct PerformerConfig {
-  std::string kernel = "positive";  // positive, hyperbolic, relu
-  std::size_t features = 0;         // M; 0: ⌈d·ln d⌉
-  std::string orthogonal = "qr";    // qr, hadamard, givens, none
-  std::string norms = "chi";        // chi: χ_d; fixed: √d
-  std::size_t redraw = 1000;        // steps of training; 0: never
+  Choice<PerformerKernel> kernel = PerformerKernel::kPositive;
+  std::size_t features = 0;  // M; 0: ⌈d·ln d⌉
+  Choice<Orthogonal> orthogonal = Orthogonal::kQr;
+  Choice<FeatureNorms> norms = FeatureNorms::kChi;
+  std::size_t redraw = 1000;  // steps of training; 0: never
   std::uint64_t seed = 0;
   float epsilon = 0.0F;        // of the features, for comparison with public implementations
   float sum_epsilon = 0.0F;    // of the causal sum of features, likewise
@@ -76,7 +81,6 @@ class PerformerAttention final : public Attention {
   RandomKey key_of(std::uint64_t draw) const;
 
   PerformerConfig config_;
-  Orthogonal orthogonal_;
   std::size_t d_;
   RandomKey key_;
   Parameter* omega_ = nullptr;  // [rows, d]; or, for Hadamard products:

@@ -79,25 +79,16 @@ Square rotations(std::size_t d, RandomKey key) {
 
 }  // namespace
 
-Orthogonal orthogonal_named(std::string_view name) {
-  constexpr std::array<std::string_view, 4> kNames = {"none", "qr", "hadamard", "givens"};
-  const auto found = std::ranges::find(kNames, name);
-  if (found == kNames.end()) {
-    throw_unknown("performer", "kind of orthogonal features", name, {kNames.begin(), kNames.end()});
-  }
-  return static_cast<Orthogonal>(found - kNames.begin());
-}
-
-void draw_features(Orthogonal kind, bool fixed_norms, RandomKey key, Matrix omega) {
+void draw_features(Orthogonal kind, FeatureNorms norms, RandomKey key, Matrix omega) {
   const std::size_t d = omega.cols;
   for (std::size_t first = 0; first < omega.rows; first += d) {
     const RandomKey block = derive(key, first / d);
     Square a = kind == Orthogonal::kGivens ? rotations(d, block) : gaussian(d, block);
     if (kind == Orthogonal::kQr) orthogonalise(d, a);
     for (std::size_t i = 0; i < d && first + i < omega.rows; ++i) {
-      const double norm = kind == Orthogonal::kNone ? 1.0
-                          : fixed_norms             ? std::sqrt(static_cast<double>(d))
-                                                    : chi(d, key, first + i);
+      const double norm = kind == Orthogonal::kNone       ? 1.0
+                          : norms == FeatureNorms::kFixed ? std::sqrt(static_cast<double>(d))
+                                                          : chi(d, key, first + i);
       for (std::size_t c = 0; c < d; ++c) {
         omega.row_data(first + i)[c] = static_cast<float>(norm * a[i * d + c]);
       }
@@ -111,12 +102,13 @@ void draw_signs(RandomKey key, Matrix signs) {
   }
 }
 
-void draw_norms(bool fixed_norms, std::size_t d, RandomKey key, std::span<float> norms) {
+void draw_norms(FeatureNorms norms, std::size_t d, RandomKey key, std::span<float> lengths) {
   // H³ is p^(3/2) times an orthogonal matrix, whose rows over d of p coordinates are √(d/p) long.
   const auto p = static_cast<double>(FeatureProjection::padded(d));
-  for (std::size_t i = 0; i < norms.size(); ++i) {
-    const double scale = fixed_norms ? 1.0 : chi(d, key, i) / std::sqrt(static_cast<double>(d));
-    norms[i] = static_cast<float>(scale / p);
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    const double scale =
+        norms == FeatureNorms::kFixed ? 1.0 : chi(d, key, i) / std::sqrt(static_cast<double>(d));
+    lengths[i] = static_cast<float>(scale / p);
   }
 }
 

@@ -11,20 +11,27 @@
 
 #include <cstdint>
 #include <span>
-#include <string_view>
 
+#include "longspan/base/choice.h"
 #include "longspan/base/random.h"
 #include "longspan/base/view.h"
 
 namespace longspan {
 
 enum class Orthogonal : std::uint8_t { kNone, kQr, kHadamard, kGivens };
-Orthogonal orthogonal_named(std::string_view name);  // none, qr, hadamard, givens
+constexpr Names<4> names_of(Orthogonal /*kind*/) {
+  return {"performer", "kind of orthogonal features", {"none", "qr", "hadamard", "givens"}};
+}
+
+enum class FeatureNorms : std::uint8_t { kChi, kFixed };
+constexpr Names<2> names_of(FeatureNorms /*kind*/) {
+  return {"performer", "norms", {"chi", "fixed"}};
+}
 
 // Ω of the kinds that are a matrix.
-void draw_features(Orthogonal kind, bool fixed_norms, RandomKey key, Matrix omega);
+void draw_features(Orthogonal kind, FeatureNorms norms, RandomKey key, Matrix omega);
 // Ω of kHadamard: signs [sign_rows, p], norms [rows]; p = 2^⌈log₂ d⌉.
 void draw_signs(RandomKey key, Matrix signs);
-void draw_norms(bool fixed_norms, std::size_t d, RandomKey key, std::span<float> norms);
+void draw_norms(FeatureNorms norms, std::size_t d, RandomKey key, std::span<float> lengths);
 
 }  // namespace longspan

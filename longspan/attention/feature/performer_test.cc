@@ -78,7 +78,7 @@ TEST(PerformerFeatures, RowsAreOrthogonalWithinBlocks) {
   for (const Orthogonal kind : {Orthogonal::kQr, Orthogonal::kGivens}) {
     for (const std::size_t d : {1U, 5U, 16U}) {
       std::vector<float> omega((2 * d + 1) * d);
-      draw_features(kind, true, 3, {omega.data(), 2 * d + 1, d});
+      draw_features(kind, FeatureNorms::kFixed, 3, {omega.data(), 2 * d + 1, d});
       for (std::size_t i = 0; i <= 2 * d; ++i) {
         for (std::size_t j = i / d * d; j <= i; ++j) {
           double dot = 0.0;
@@ -92,7 +92,7 @@ TEST(PerformerFeatures, RowsAreOrthogonalWithinBlocks) {
   std::vector<float> signs(3 * kWidth);
   std::vector<float> norms(kWidth);
   draw_signs(5, {signs.data(), 3, kWidth});
-  draw_norms(true, kWidth, 5, norms);
+  draw_norms(FeatureNorms::kFixed, kWidth, 5, norms);
   FeatureProjection projection;
   projection.rows = kWidth;
   projection.hadamard = true;
@@ -127,7 +127,7 @@ TEST(PerformerFeatures, EstimateTheKernelWithoutBias) {
     double mean = 0.0;
     for (int draw = 0; draw < kDraws; ++draw) {
       float omega[kWidth * kWidth];
-      draw_features(kind, false, derive(11, static_cast<std::uint64_t>(draw)),
+      draw_features(kind, FeatureNorms::kChi, derive(11, static_cast<std::uint64_t>(draw)),
                     {omega, kWidth, kWidth});
       for (std::size_t r = 0; r < kWidth; ++r) {
         double u = 0.0;

@@ -58,11 +58,6 @@ MatrixView<T> columns(const HeadsView<T>& x, std::size_t b, std::size_t piece, s
 
 Abilities LinformerAttention::can(const LinformerConfig& c) {
   require(c.k > 0, "[linformer] k is 0; need at least one slot");
-  require(c.sharing == "none" || c.sharing == "headwise" || c.sharing == "key-value" ||
-              c.sharing == "layerwise",
-          "[linformer] sharing is '{}'; need none, headwise, key-value or layerwise", c.sharing);
-  require(c.projection == "learned" || c.projection == "convolution" || c.projection == "pool",
-          "[linformer] projection is '{}'; need learned, convolution or pool", c.projection);
   return {.cross = true,
           .key_lengths = true,
           .dropout = true,
@@ -74,27 +69,25 @@ LinformerAttention::LinformerAttention(const LinformerConfig& config, const Atte
     : Attention(can(config)),
       config_(config),
       max_length_(config.length == 0 ? site.max_length : config.length) {
-  if (config.projection == "convolution") projection_ = Projection::kConvolution;
-  if (config.projection == "pool") projection_ = Projection::kPool;
   require(max_length_ > 0, "[linformer] the longest sequence is unknown; set length");
-  if (projection_ == Projection::kPool) return;
-  const bool learned = projection_ == Projection::kLearned;
-  const std::size_t heads = config_.sharing == "none" ? site.kv_heads : 1;
+  if (config_.projection == LinformerProjection::kPool) return;
+  const bool learned = config_.projection == LinformerProjection::kLearned;
+  const std::size_t heads = config_.sharing == LinformerSharing::kNone ? site.kv_heads : 1;
   const std::size_t rows = heads * (learned ? config_.k : 1);
   const std::size_t cols = learned ? max_length_ : window();
   const Initializer draw =
       Initializer::normal(1.0F / std::sqrt(static_cast<float>(learned ? config_.k : cols)));
-  const bool stack = config_.sharing == "layerwise";
+  const bool stack = config_.sharing == LinformerSharing::kLayerwise;
   const std::string name = (stack ? site.stack : site.name) + ".linformer";
   e_ = stack ? site.parameters.find(name + ".e") : nullptr;
   if (e_ == nullptr) e_ = &site.parameters.declare(name + ".e", rows, cols, draw);
-  const bool one = stack || config_.sharing == "key-value";
+  const bool one = stack || config_.sharing == LinformerSharing::kKeyValue;
   if (stack) e_->place.block.reset();
   f_ = one ? e_ : &site.parameters.declare(name + ".f", rows, cols, draw);
 }
 
 std::size_t LinformerAttention::slots(std::size_t length) const {
-  return projection_ == Projection::kLearned
+  return config_.projection == LinformerProjection::kLearned
              ? config_.k
              : divide_up(length, std::max<std::size_t>(1, window()));
 }
@@ -109,7 +102,7 @@ AttentionShape LinformerAttention::slot_shape(const AttentionShape& s,
   AttentionShape t = s;
   t.n = slots(s.n);
   t.key_lengths = {};
-  if (projection_ == Projection::kLearned || s.key_lengths.empty()) return t;
+  if (config_.projection == LinformerProjection::kLearned || s.key_lengths.empty()) return t;
   for (std::size_t b = 0; b < s.batch; ++b) {
     lengths[b] = static_cast<std::int32_t>(slots(static_cast<std::size_t>(s.key_lengths[b])));
   }
@@ -118,7 +111,7 @@ AttentionShape LinformerAttention::slot_shape(const AttentionShape& s,
 }
 
 Work LinformerAttention::projection_work(const AttentionShape& s) const {
-  const std::uint64_t each = projection_ == Projection::kLearned ? config_.k : 1;
+  const std::uint64_t each = config_.projection == LinformerProjection::kLearned ? config_.k : 1;
   const std::uint64_t width = s.kv_heads * (s.d + s.e);
   Work work = maccs(real_keys(s) * each * width);
   work.bytes[static_cast<std::size_t>(Kind::kMatmul)] =
@@ -127,7 +120,7 @@ Work LinformerAttention::projection_work(const AttentionShape& s) const {
 }
 
 bool LinformerAttention::scores_first(const AttentionShape& s) const {
-  return projection_ == Projection::kLearned && scores_come_first(s, config_.k);
+  return config_.projection == LinformerProjection::kLearned && scores_come_first(s, config_.k);
 }
 
 AttentionCost LinformerAttention::cost(const AttentionShape& s) const {
@@ -139,7 +132,7 @@ AttentionCost LinformerAttention::cost(const AttentionShape& s) const {
   AttentionCost cost = flash_.cost(slot_shape(s, lengths));
   cost.forward += projection;
   cost.backward += projection;
-  if (projection_ != Projection::kPool) cost.update = projection;
+  if (config_.projection != LinformerProjection::kPool) cost.update = projection;
   cost.saved += bars;
   cost.signals = bars;
   const std::size_t book = Arena::bytes_for<std::int32_t>(s.batch);
@@ -225,8 +218,8 @@ class LinformerAttention::Pass {
     std::size_t row, rows, col, cols;
   };
 
-  bool learned() const { return mechanism_.projection_ == Projection::kLearned; }
-  bool own() const { return mechanism_.config_.sharing == "none"; }
+  bool learned() const { return mechanism_.config_.projection == LinformerProjection::kLearned; }
+  bool own() const { return mechanism_.config_.sharing == LinformerSharing::kNone; }
   template <class T>
   std::size_t pieces_of(const HeadsView<T>& x) const {
     return own() || !side_by_side(x) ? x.heads : 1;
@@ -265,7 +258,8 @@ class LinformerAttention::Pass {
 
   // The weight of offset r in a slot that holds `count` tokens.
   float weight(bool values, std::size_t h, std::size_t r, std::size_t count) const {
-    if (mechanism_.projection_ == Projection::kPool) return 1.0F / static_cast<float>(count);
+    if (mechanism_.config_.projection == LinformerProjection::kPool)
+      return 1.0F / static_cast<float>(count);
     const Parameter& p = *(values ? mechanism_.f_ : mechanism_.e_);
     return p.value[(own() ? h : 0) * p.cols + r];
   }
@@ -321,7 +315,7 @@ class LinformerAttention::Pass {
 namespace {
 
 LinformerTables tables_of(const Parameter& e, const Parameter& f, const LinformerConfig& config) {
-  return {e.matrix(), f.matrix(), config.k, config.sharing == "none"};
+  return {e.matrix(), f.matrix(), config.k, config.sharing == LinformerSharing::kNone};
 }
 
 AttentionInputs slot_inputs(const AttentionInputs& in, ConstHeads k, ConstHeads v,
@@ -385,11 +379,11 @@ void LinformerAttention::run_backward(const BackwardCall& call) const {
 
 void LinformerAttention::run_accumulate(const AttentionInputs& in, std::span<const float> /*saved*/,
                                         std::span<const float> signals) const {
-  if (projection_ == Projection::kPool) return;
+  if (config_.projection == LinformerProjection::kPool) return;
   const AttentionShape s = shape_of(in);
   if (scores_first(s)) {
-    return scores_first_accumulate(in, config_.k, config_.sharing == "none", signals,
-                                   e_->gradient_matrix(), f_->gradient_matrix());
+    return scores_first_accumulate(in, config_.k, config_.sharing == LinformerSharing::kNone,
+                                   signals, e_->gradient_matrix(), f_->gradient_matrix());
   }
   Pass(*this, in).accumulate(Slots<const float>(signals.data(), s, slots(s.n)));
   report(projection_work(s));

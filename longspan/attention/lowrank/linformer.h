@@ -28,15 +28,25 @@
 
 #include "longspan/attention/attention.h"
 #include "longspan/attention/exact/flash.h"
+#include "longspan/base/choice.h"
 #include "longspan/base/integers.h"
 
 namespace longspan {
 
+enum class LinformerSharing : std::uint8_t { kNone, kHeadwise, kKeyValue, kLayerwise };
+constexpr Names<4> names_of(LinformerSharing /*kind*/) {
+  return {"linformer", "sharing", {"none", "headwise", "key-value", "layerwise"}};
+}
+enum class LinformerProjection : std::uint8_t { kLearned, kConvolution, kPool };
+constexpr Names<3> names_of(LinformerProjection /*kind*/) {
+  return {"linformer", "projection", {"learned", "convolution", "pool"}};
+}
+
 struct LinformerConfig {
   std::size_t k = 256;
-  std::string sharing = "headwise";    // none, headwise, key-value, layerwise
-  std::string projection = "learned";  // learned, convolution, pool
-  std::size_t length = 0;              // of the longest sequence; 0: the model's
+  Choice<LinformerSharing> sharing = LinformerSharing::kHeadwise;
+  Choice<LinformerProjection> projection = LinformerProjection::kLearned;
+  std::size_t length = 0;  // of the longest sequence; 0: the model's
   bool operator==(const LinformerConfig&) const = default;
   template <class See>
   void visit(See see) {
@@ -58,7 +68,6 @@ class LinformerAttention final : public Attention {
   std::size_t slots(std::size_t length) const;
 
  private:
-  enum class Projection : std::uint8_t { kLearned, kConvolution, kPool };
   class Pass;
 
   void check_more(const AttentionShape& shape) const override;
@@ -73,7 +82,6 @@ class LinformerAttention final : public Attention {
   Work projection_work(const AttentionShape& shape) const;
 
   LinformerConfig config_;
-  Projection projection_ = Projection::kLearned;
   std::size_t max_length_ = 0;
   Parameter* e_ = nullptr;  // [k or heads·k, n_max]; a kernel is [1 or heads, w]
   Parameter* f_ = nullptr;  // e_ itself if shared

@@ -18,21 +18,21 @@ auto linformer_projection(const LinformerConfig& config, std::size_t max_length,
   using T = typename decltype(t.q)::value_type;
   const std::size_t n = t.shape.n;
   const std::size_t keys = t.mask.keys(b, n);
-  const bool learned = config.projection == "learned";
+  const bool learned = config.projection == LinformerProjection::kLearned;
   const std::size_t w = (max_length + config.k - 1) / config.k;
   const std::size_t slots = learned ? config.k : (n + w - 1) / w;
   std::vector<T> e(slots * n, T{});
-  const bool stack = config.sharing == "layerwise";
-  const bool one = stack || config.sharing == "key-value";
+  const bool stack = config.sharing == LinformerSharing::kLayerwise;
+  const bool one = stack || config.sharing == LinformerSharing::kKeyValue;
   const std::string name = std::string(stack ? "stack" : "attention") +
                            (values && !one ? ".linformer.f" : ".linformer.e");
   for (std::size_t j = 0; j < keys; ++j) {
-    if (config.projection == "pool") {
+    if (config.projection == LinformerProjection::kPool) {
       e[j / w * n + j] = 1.0 / static_cast<double>(std::min(w, keys - j / w * w));
       continue;
     }
     const std::vector<T>& table = t.parameters.at(name);
-    const std::size_t head = config.sharing == "none" ? g : 0;
+    const std::size_t head = config.sharing == LinformerSharing::kNone ? g : 0;
     if (!learned) e[j / w * n + j] = table[head * w + j % w];
     for (std::size_t s = 0; learned && s < slots; ++s) {
       e[s * n + j] = table[(head * slots + s) * max_length + j];
@@ -64,7 +64,7 @@ auto linformer_reference(const LinformerConfig& config, std::size_t max_length, 
     const std::vector<T> k = project(t.k, s.d, false);
     const std::vector<T> v = project(t.v, s.e, true);
     std::size_t slots = k.size() / s.d;
-    if (config.projection != "learned") {
+    if (config.projection != LinformerProjection::kLearned) {
       const std::size_t w = (max_length + config.k - 1) / config.k;
       slots = (t.mask.keys(b, s.n) + w - 1) / w;
     }

@@ -73,25 +73,12 @@ HWY_EXPORT(backward_run);
 HWY_EXPORT(gated_forward_run);
 HWY_EXPORT(gated_backward_run);
 
-constexpr std::array<std::string_view, 5> kNames = {"relu", "gelu", "gelu-tanh", "silu", "tanh"};
-
 void require_same(ConstMatrix a, ConstMatrix b) {
   require(a.rows == b.rows && a.cols == b.cols, "[activation] {}x{} and {}x{}; need equal shapes",
           a.rows, a.cols, b.rows, b.cols);
 }
 
 }  // namespace
-
-std::string_view name_of(Activation activation) {
-  return kNames[static_cast<std::size_t>(activation)];
-}
-
-Activation activation_from(std::string_view name) {
-  for (std::size_t i = 0; i < kNames.size(); ++i) {
-    if (kNames[i] == name) return static_cast<Activation>(i);
-  }
-  throw_unknown("activation", "activation", name, {kNames.begin(), kNames.end()});
-}
 
 // Forward; backward, which ends with ·dh:
 //   relu       max(x, 0); one comparison

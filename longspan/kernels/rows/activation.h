@@ -8,16 +8,16 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 
+#include "longspan/base/choice.h"
 #include "longspan/base/view.h"
 
 namespace longspan {
 
 enum class Activation : std::uint8_t { kRelu, kGelu, kGeluTanh, kSilu, kTanh };
-
-std::string_view name_of(Activation activation);    // "relu", "gelu", "gelu-tanh", "silu", "tanh"
-Activation activation_from(std::string_view name);  // throws Error with the nearest name
+constexpr Names<5> names_of(Activation /*kind*/) {
+  return {"model", "activation", {"relu", "gelu", "gelu-tanh", "silu", "tanh"}};
+}
 
 // FLOPs per element, as metered; exp, erf, tanh, compare and divide count 1 each. Backward includes
 // the product with the incoming gradient.

@@ -216,16 +216,6 @@ TEST(Activation, BitsDoNotDependOnThreads) {
   });
 }
 
-TEST(Activation, NamesGoBothWays) {
-  for (const Activation f : kAll) EXPECT_EQ(activation_from(name_of(f)), f);
-  try {
-    activation_from("gelo");
-    FAIL() << "no error";
-  } catch (const Error& e) {
-    EXPECT_NE(std::string(e.what()).find("did you mean 'gelu'"), std::string::npos) << e.what();
-  }
-}
-
 TEST(Activation, MetersWhatTheHeaderSays) {
   Meter meter;
   const Meter::Use use(meter);

@@ -106,8 +106,6 @@ void require_same(const char* who, ConstMatrix a, ConstMatrix b) {
 
 }  // namespace
 
-std::string_view name_of(NormKind kind) { return kind == NormKind::kLayer ? "layer" : "rms"; }
-
 // Forward: mean (d + 1), centre d, squares and their mean 2d + 1, ε, root, reciprocal 3, ·r d, γ d,
 // β d. Backward: g d, mean(g) d + 1, g⊙x̂ and its mean 2d + 1, two differences and a product 3d, ·r
 // d. Accumulate: product and sum 2d, sum d. kRms has neither mean, nor centring, nor β.

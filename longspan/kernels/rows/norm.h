@@ -16,12 +16,13 @@
 #include <span>
 #include <string_view>
 
+#include "longspan/base/choice.h"
 #include "longspan/base/view.h"
 
 namespace longspan {
 
 enum class NormKind : std::uint8_t { kLayer, kRms };
-std::string_view name_of(NormKind kind);  // "layer", "rms"
+constexpr Names<2> names_of(NormKind /*kind*/) { return {"model", "norm", {"layer", "rms"}}; }
 
 struct NormFlops {
   std::uint64_t forward;

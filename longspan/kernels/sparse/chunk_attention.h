@@ -23,6 +23,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "longspan/base/choice.h"
 #include "longspan/base/integers.h"
 #include "longspan/base/view.h"
 
@@ -34,6 +35,9 @@ enum class Wrap : std::uint8_t {
   kRound,  // the round's last chunk
   kAll,    // the last chunk of the round before, circular over all rounds
 };
+constexpr Names<3> names_of(Wrap /*kind*/) {
+  return {"reformer", "wrap", {"none", "round", "all"}};
+}
 
 struct ChunkLayout {
   std::size_t tokens = 0;  // in the order of a round

@@ -1,0 +1,43 @@
+// What a model can be, as choices: shared by those who ask for a model and those who build one.
+#pragma once
+
+#include <cstdint>
+
+#include "longspan/base/choice.h"
+
+namespace longspan {
+
+enum class Family : std::uint8_t { kEncoder, kDecoder, kEncoderDecoder, kPerceptron };
+constexpr Names<4> names_of(Family /*kind*/) {
+  return {"model", "family", {"encoder", "decoder", "encoder-decoder", "mlp"}};
+}
+
+// What a model ends in: the next or hidden token, one class of a sequence, one of every token.
+enum class HeadKind : std::uint8_t { kLanguage, kClassifier, kTagger };
+constexpr Names<3> names_of(HeadKind /*kind*/) {
+  return {"model", "head", {"lm", "classifier", "tagger"}};
+}
+
+// What a head of sequences reads.
+enum class Pool : std::uint8_t { kFirst, kMean };
+constexpr Names<2> names_of(Pool /*kind*/) { return {"model", "pool", {"first", "mean"}}; }
+
+enum class Wiring : std::uint8_t { kPostNorm, kPreNorm, kReversible };
+constexpr Names<3> names_of(Wiring /*kind*/) {
+  return {"model", "wiring", {"post", "pre", "reversible"}};
+}
+
+// How the two streams of reversible wiring end; concatenated they are twice as wide.
+enum class StreamEnd : std::uint8_t { kMean, kConcat };
+constexpr Names<2> names_of(StreamEnd /*kind*/) { return {"model", "streams", {"mean", "concat"}}; }
+
+// How tokens are pooled between stages.
+enum class StagePool : std::uint8_t { kMean, kMax };
+constexpr Names<2> names_of(StagePool /*kind*/) { return {"model", "stage_pool", {"mean", "max"}}; }
+
+enum class PositionKind : std::uint8_t { kNone, kSinusoidal, kLearned, kAxial, kRotary };
+constexpr Names<5> names_of(PositionKind /*kind*/) {
+  return {"model", "positions", {"none", "sinusoidal", "learned", "axial", "rotary"}};
+}
+
+}  // namespace longspan
