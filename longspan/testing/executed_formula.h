@@ -14,6 +14,7 @@
 //   stages          pool: 2 a pair and column forward (maximum 1), 3 backward (2), 1 for a row alone;
 //                   repeat: 1 an element forward, 1 a sum backward; the skip 1 backward
 //   frozen          the first layers have no backward and no update
+//   perceptron      its first layer has no product backward
 //
 // after formulas.md A.4 of the documents that the project grew from.
 #pragma once
