@@ -1,14 +1,13 @@
 #include "longspan/testing/executed_formula.h"
 
 #include <algorithm>
-#include <deque>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "longspan/base/config.h"
 #include "longspan/kernels/fourier/fourier.h"
 #include "longspan/testing/executed_site.h"
+#include "longspan/testing/executed_stages.h"
 
 namespace longspan::testing {
 
@@ -85,10 +84,6 @@ class Formula {
   Cost experts(const std::string& specification, const Site& site, Work& again);
   Cost feed_forward(Count rows) const;
   void stack(Site site, std::size_t layers, std::size_t frozen);
-  // Stages: their ends among the layers, and what happens there.
-  void begin_stages(const Site& site);
-  void pool(Site& site);
-  void repeat(Site& site);
   void perceptron();
   void head();
 
@@ -97,9 +92,6 @@ class Formula {
   bool training_;
   std::size_t loads_read_ = 0;
   CostTable table_;
-  std::vector<std::size_t> stage_ends_;
-  std::vector<Site> stage_sites_;
-  std::deque<std::vector<std::int32_t>> stage_lengths_;
 };
 
 Cost Formula::embedding(const Site& site, bool typed) const {
@@ -193,63 +185,8 @@ Cost Formula::experts(const std::string& specification, const Site& site, Work& 
   return cost;
 }
 
-void Formula::begin_stages(const Site& site) {
-  stage_ends_ = {};
-  stage_sites_ = {site};
-  if (c_.stages.empty() || site.part != "encoder") return;
-  std::size_t end = 0;
-  for (std::size_t from = 0; from <= c_.stages.size();) {
-    const std::size_t to = std::min(c_.stages.find('|', from), c_.stages.size());
-    end += static_cast<std::size_t>(std::stoi(c_.stages.substr(from, to - from)));
-    stage_ends_.push_back(end);
-    from = to + 1;
-  }
-}
-
-// Pairs of the first 2p of u rows become p, with a first row that stands apart beside them.
-void Formula::pool(Site& site) {
-  const Site longer = site;
-  const std::size_t alone = c_.stage_cls ? 1 : 0;
-  const std::size_t used = site.m - (c_.stage_cls && c_.stage_truncate ? 1 : 0);
-  const std::size_t pairs = (used - alone) / 2;
-  site.m = site.n = alone + (used - alone + 1) / 2;
-  std::vector<std::int32_t> real;
-  for (const std::int32_t length : longer.key_lengths) {
-    const auto rows = static_cast<std::size_t>(length);
-    const std::size_t whole = rows < alone ? 0 : alone + (rows - alone) / 2;
-    real.push_back(static_cast<std::int32_t>(rows >= used ? site.m : whole));
-  }
-  stage_lengths_.push_back(real);
-  site.key_lengths = stage_lengths_.back();
-  const bool mean = c_.stage_pool == "mean";
-  const Count elements = Count{batch_.batch} * d();
-  table_["stages"] +=
-      {.forward = flops(Kind::kAdd, elements * pairs * (mean ? 2 : 1)),
-       .backward = flops(Kind::kAdd, elements * (pairs * (mean ? 3 : 2) + site.m - pairs))};
-  if (stage_sites_.size() == 1) {  // what skips the pools
-    table_["stages"] += {.backward = flops(Kind::kAdd, elements * longer.m)};
-  }
-  stage_sites_.push_back(site);
-}
-
-void Formula::repeat(Site& site) {
-  const std::size_t times = std::size_t{1} << (stage_ends_.size() - 1);
-  const Site& whole = stage_sites_.front();
-  std::size_t repeated = 0;
-  std::size_t sums = 0;
-  for (std::size_t i = 0; i < site.m; ++i) {
-    const std::size_t copies = std::min(c_.stage_cls && i == 0 ? 1 : times, whole.m - repeated);
-    repeated += copies;
-    sums += copies > 0 ? 1 : 0;
-  }
-  const Count elements = Count{batch_.batch} * d();
-  table_["stages"] += {.forward = flops(Kind::kAdd, elements * repeated),
-                       .backward = flops(Kind::kAdd, elements * (repeated - sums))};
-  site = whole;
-}
-
 void Formula::stack(Site site, std::size_t layers, std::size_t frozen) {
-  begin_stages(site);
+  ExecutedStages stages(c_, batch_, site);
   Count rows = site.rows(batch_.batch);
   const bool reversible = c_.wiring == "reversible";
   for (std::size_t i = 0; i < layers; ++i) {
@@ -269,20 +206,8 @@ void Formula::stack(Site site, std::size_t layers, std::size_t frozen) {
       table_[name] += branch;
       table_["add & norm"] += around;
     };
-    Site reads = site;
-    if (const auto stage = std::ranges::find(stage_ends_, i); stage != stage_ends_.end()) {
-      if (stage + 1 == stage_ends_.end()) {
-        repeat(site);
-        reads = site;
-      } else {
-        pool(site);
-        reads.cross = c_.unpooled_keys;
-        if (!c_.unpooled_keys) reads = site;
-        reads.m = site.m;
-      }
-      rows = site.rows(batch_.batch);
-    }
-    site.layer = reads.layer = i;
+    const Site reads = stages.enter(i, site, table_);
+    rows = site.rows(batch_.batch);
     if (mixer_of(c_, site) == "fnet") {
       const Work mixing = fourier_work(batch_.batch, site.m, c_.d_model);
       add("fnet", {.forward = mixing, .backward = mixing});
