@@ -9,8 +9,9 @@
 //   dfa         F + B + U; each trained block is sent e·B_l, R·v·d MACCs, and takes it through the
 //               final norm, whose B comes once a block then; a classifier's R rows are divided
 //               among tokens, R·d; no layer of a perceptron sends a signal to the one before
-//   pepita      2·F + U, F_L once where the standard error trains the last layer
-//   mempepita   3·F + U, F_L likewise, twice with the modulated error
+//   pepita      2·F + U
+//   mempepita   3·F + U; but F_L of either comes once where the standard error trains the last layer
+//               and twice where the modulated one does
 //
 // and of the last two, as overhead of the rule,
 //
