@@ -46,6 +46,20 @@ FAULTS = [
      "    const Stream& s = streams_.given[i];\n    const auto source",
      "  for (std::size_t i = 0; i < 1; ++i) {\n"
      "    const Stream& s = streams_.given[i];\n    const auto source", WALK),
+    ("feedback alignment that goes forward twice", "longspan/learning/feedback_alignment.cc",
+     "  const LossSum loss = model_.forward(batch, key, scale, histories);",
+     "  model_.forward(batch, key, scale, histories);\n"
+     "  const LossSum loss = model_.forward(batch, key, scale, histories);", WALK),
+    ("an error that is sent to no final norm", "longspan/models/stack.cc",
+     "  if (final_norm_ != nullptr) backward_final_norm(tape, g);\n}", "  (void)tape;\n}", WALK),
+    ("modulated outputs that are scored twice", "longspan/learning/forward_learning.cc",
+     "    head.score(saved, p);\n", "    head.score(saved, p);\n    head.score(saved, p);\n", WALK),
+    ("a dense update that is lost", "longspan/layers/embedding_contrast.cc",
+     "  gemm(error.error, g, table_->gradient_matrix(),\n"
+     "       {.transpose_a = true, .accumulate = true, .alpha = error.scale});\n", "", WALK),
+    ("a second standard pass that forgets the final norm", "longspan/models/stack_contrast.cc",
+     "  standard.x = finish(pass, join(pass, s, arena), nullptr, arena);",
+     "  standard.x = join(pass, s, arena);", WALK),
 ]
 
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "longspan/base/error.h"
-#include "longspan/testing/message.h"
+#include "longspan/testing/temporary_directory.h"
 
 namespace longspan {
 namespace {

@@ -1,39 +1,27 @@
 #include "longspan/testing/executed_formula.h"
 
 #include <algorithm>
-#include <deque>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "longspan/attention/registry.h"
 #include "longspan/base/config.h"
 #include "longspan/kernels/fourier/fourier.h"
+#include "longspan/testing/executed_site.h"
+#include "longspan/testing/executed_stages.h"
 
 namespace longspan::testing {
 
 namespace {
 
-using Count = std::uint64_t;
-
 struct ActivationCount {
   Count forward, backward;
 };
-ActivationCount activation_count(std::string_view name) {
-  if (name == "relu") return {1, 1};
-  if (name == "gelu") return {5, 11};
-  if (name == "gelu-tanh") return {8, 14};
-  if (name == "silu") return {4, 9};
+ActivationCount activation_count(Activation f) {
+  if (f == Activation::kRelu) return {1, 1};
+  if (f == Activation::kGelu) return {5, 11};
+  if (f == Activation::kGeluTanh) return {8, 14};
+  if (f == Activation::kSilu) return {4, 9};
   return {1, 3};  // tanh
-}
-
-// "a|b", layer 3 → b
-std::string turn_of(std::string_view mechanisms, std::size_t layer) {
-  const auto count = static_cast<std::size_t>(std::ranges::count(mechanisms, '|')) + 1;
-  for (std::size_t i = 0; i < layer % count; ++i) {
-    mechanisms.remove_prefix(mechanisms.find('|') + 1);
-  }
-  return std::string(mechanisms.substr(0, mechanisms.find('|')));
 }
 
 Count real_tokens(std::span<const std::int32_t> lengths, std::size_t b, std::size_t length) {
@@ -64,26 +52,8 @@ class Formula {
   CostTable table();
 
  private:
-  // Where one attention or one stack stands.
-  struct Site {
-    std::string part;
-    bool causal = false;
-    bool cross = false;
-    std::size_t layer = 0;
-    std::size_t m = 0;
-    std::size_t n = 0;
-    std::span<const std::int32_t> key_lengths;
-    Count rows(std::size_t batch) const { return Count{batch} * m; }
-  };
-
   Count d() const { return c_.d_model; }
-  Count d_ff() const { return c_.d_ff == 0 ? 4 * c_.d_model : c_.d_ff; }
-  Count kv_width() const {
-    return (c_.kv_heads == 0 ? c_.heads : c_.kv_heads) * (c_.d_model / c_.heads);
-  }
-  bool adapted() const { return c_.lora_rank > 0; }
   bool drops() const { return training_ && c_.dropout > 0.0F; }
-  bool both() const { return c_.family == Family::kEncoderDecoder; }
 
   // x·Wᵀ + b. With adapters every other matrix is frozen.
   Cost linear(Count rows, Count in, Count out, bool bias, bool frozen = false) const {
@@ -93,7 +63,7 @@ class Formula {
       cost.forward += flops(Kind::kMatmul, rows * out);
       cost.update += flops(Kind::kAdd, rows * out);
     }
-    if (frozen || adapted()) cost.update = {};
+    if (frozen || adapts(c_)) cost.update = {};
     return cost;
   }
   Cost adapter(Count rows, Count in, Count out) const {
@@ -105,20 +75,16 @@ class Formula {
     Cost cost{flops(Kind::kNorm, rows * (layer ? 7 * width + 5 : 4 * width + 4)),
               flops(Kind::kNorm, rows * (layer ? 8 * width + 2 : 6 * width + 1)),
               flops(Kind::kNorm, rows * (layer ? 3 : 2) * width)};
-    if (adapted()) cost.update = {};
+    if (adapts(c_)) cost.update = {};
     return cost;
   }
 
   Cost embedding(const Site& site, bool typed) const;
-  const std::string& attention_of(const Site& site) const;
   Cost attention(const Site& site) const;
   Cost experts(const std::string& specification, const Site& site, Work& again);
   Cost feed_forward(Count rows) const;
   void stack(Site site, std::size_t layers, std::size_t frozen);
-  // Stages: their ends among the layers, and what happens there.
-  void begin_stages(const Site& site);
-  void pool(Site& site);
-  void repeat(Site& site);
+  void perceptron();
   void head();
 
   const ModelConfig& c_;
@@ -126,9 +92,6 @@ class Formula {
   bool training_;
   std::size_t loads_read_ = 0;
   CostTable table_;
-  std::vector<std::size_t> stage_ends_;
-  std::vector<Site> stage_sites_;
-  std::deque<std::vector<std::int32_t>> stage_lengths_;
 };
 
 Cost Formula::embedding(const Site& site, bool typed) const {
@@ -156,52 +119,28 @@ Cost Formula::embedding(const Site& site, bool typed) const {
   return cost;
 }
 
-const std::string& Formula::attention_of(const Site& site) const {
-  if (site.cross && both() && !c_.cross_attention.empty()) return c_.cross_attention;
-  const bool own = both() && site.part == "decoder" && !c_.decoder_attention.empty();
-  return own ? c_.decoder_attention : c_.attention;
-}
-
 Cost Formula::attention(const Site& site) const {
-  const std::string& specification = attention_of(site);
-  const LoneAttention mechanism(turn_of(specification, site.layer),
-                                {.layer = site.layer,
-                                 .d_model = c_.d_model,
-                                 .heads = c_.heads,
-                                 .kv_heads = c_.kv_heads == 0 ? c_.heads : c_.kv_heads,
-                                 .d_head = c_.d_model / c_.heads,
-                                 .max_length = c_.max_length});
+  const SiteAttention mechanism = attention_at(c_, batch_, site, drops());
   const bool bias = c_.bias && c_.attention_bias;
-  const AttentionCost inner =
-      mechanism->cost({.batch = batch_.batch,
-                       .heads = c_.heads,
-                       .kv_heads = c_.kv_heads == 0 ? c_.heads : c_.kv_heads,
-                       .m = site.m,
-                       .n = site.n,
-                       .d = c_.d_model / c_.heads,
-                       .e = c_.d_model / c_.heads,
-                       .causal = site.causal,
-                       .key_lengths = site.key_lengths,
-                       .dropout = drops()});
   const Count queries = site.rows(batch_.batch);
   const Count keys = Count{batch_.batch} * site.n;
-  const Count k_width = mechanism->abilities().shared_qk ? 0 : kv_width();
+  const Count k_width = mechanism.k_width;
   Cost cost = linear(queries, d(), d(), bias);  // W_O
   if (site.cross) {
-    cost += linear(keys, d(), 2 * kv_width(), bias);
+    cost += linear(keys, d(), 2 * kv_width(c_), bias);
   } else {
-    cost += linear(queries, d(), k_width + kv_width(), bias);
+    cost += linear(queries, d(), k_width + kv_width(c_), bias);
   }
-  cost += linear(queries, d(), d(), bias && mechanism.streams().given[0].bias.value_or(true));
-  if (adapted()) {                       // one beside each matrix
+  cost += linear(queries, d(), d(), bias && mechanism.query_bias);
+  if (adapts(c_)) {                      // one beside each matrix
     cost += adapter(queries, d(), d());  // W_O
     cost += adapter(queries, d(), d());  // W_Q
     if (k_width > 0) cost += adapter(keys, d(), k_width);
-    cost += adapter(keys, d(), kv_width());
+    cost += adapter(keys, d(), kv_width(c_));
   }
-  cost.forward += inner.forward;
-  cost.backward += inner.backward;
-  if (!adapted()) cost.update += inner.update;
+  cost.forward += mechanism.cost.forward;
+  cost.backward += mechanism.cost.backward;
+  if (!adapts(c_)) cost.update += mechanism.cost.update;
   if (c_.positions == PositionKind::kRotary && !site.cross) {
     const Work rotary = flops(Kind::kRotary, 3 * queries * (d() + k_width));
     cost.forward += rotary;
@@ -211,7 +150,7 @@ Cost Formula::attention(const Site& site) const {
 }
 
 Cost Formula::feed_forward(Count rows) const {
-  const Count f = d_ff();
+  const Count f = hidden_width(c_);
   const ActivationCount a = activation_count(c_.activation);
   Cost cost = linear(rows, d(), c_.gated ? 2 * f : f, c_.bias) + linear(rows, f, d(), c_.bias);
   cost.forward += flops(Kind::kActivation, rows * f * (c_.gated ? a.forward + 1 : a.forward));
@@ -246,63 +185,8 @@ Cost Formula::experts(const std::string& specification, const Site& site, Work& 
   return cost;
 }
 
-void Formula::begin_stages(const Site& site) {
-  stage_ends_ = {};
-  stage_sites_ = {site};
-  if (c_.stages.empty() || site.part != "encoder") return;
-  std::size_t end = 0;
-  for (std::size_t from = 0; from <= c_.stages.size();) {
-    const std::size_t to = std::min(c_.stages.find('|', from), c_.stages.size());
-    end += static_cast<std::size_t>(std::stoi(c_.stages.substr(from, to - from)));
-    stage_ends_.push_back(end);
-    from = to + 1;
-  }
-}
-
-// Pairs of the first 2p of u rows become p, with a first row that stands apart beside them.
-void Formula::pool(Site& site) {
-  const Site longer = site;
-  const std::size_t alone = c_.stage_cls ? 1 : 0;
-  const std::size_t used = site.m - (c_.stage_cls && c_.stage_truncate ? 1 : 0);
-  const std::size_t pairs = (used - alone) / 2;
-  site.m = site.n = alone + (used - alone + 1) / 2;
-  std::vector<std::int32_t> real;
-  for (const std::int32_t length : longer.key_lengths) {
-    const auto rows = static_cast<std::size_t>(length);
-    const std::size_t whole = rows < alone ? 0 : alone + (rows - alone) / 2;
-    real.push_back(static_cast<std::int32_t>(rows >= used ? site.m : whole));
-  }
-  stage_lengths_.push_back(real);
-  site.key_lengths = stage_lengths_.back();
-  const bool mean = c_.stage_pool == StagePool::kMean;
-  const Count elements = Count{batch_.batch} * d();
-  table_["stages"] +=
-      {.forward = flops(Kind::kAdd, elements * pairs * (mean ? 2 : 1)),
-       .backward = flops(Kind::kAdd, elements * (pairs * (mean ? 3 : 2) + site.m - pairs))};
-  if (stage_sites_.size() == 1) {  // what skips the pools
-    table_["stages"] += {.backward = flops(Kind::kAdd, elements * longer.m)};
-  }
-  stage_sites_.push_back(site);
-}
-
-void Formula::repeat(Site& site) {
-  const std::size_t times = std::size_t{1} << (stage_ends_.size() - 1);
-  const Site& whole = stage_sites_.front();
-  std::size_t repeated = 0;
-  std::size_t sums = 0;
-  for (std::size_t i = 0; i < site.m; ++i) {
-    const std::size_t copies = std::min(c_.stage_cls && i == 0 ? 1 : times, whole.m - repeated);
-    repeated += copies;
-    sums += copies > 0 ? 1 : 0;
-  }
-  const Count elements = Count{batch_.batch} * d();
-  table_["stages"] += {.forward = flops(Kind::kAdd, elements * repeated),
-                       .backward = flops(Kind::kAdd, elements * (repeated - sums))};
-  site = whole;
-}
-
 void Formula::stack(Site site, std::size_t layers, std::size_t frozen) {
-  begin_stages(site);
+  ExecutedStages stages(c_, batch_, site);
   Count rows = site.rows(batch_.batch);
   const bool reversible = c_.wiring == Wiring::kReversible;
   for (std::size_t i = 0; i < layers; ++i) {
@@ -322,33 +206,16 @@ void Formula::stack(Site site, std::size_t layers, std::size_t frozen) {
       table_[name] += branch;
       table_["add & norm"] += around;
     };
-    Site reads = site;
-    if (const auto stage = std::ranges::find(stage_ends_, i); stage != stage_ends_.end()) {
-      if (stage + 1 == stage_ends_.end()) {
-        repeat(site);
-        reads = site;
-      } else {
-        pool(site);
-        reads.cross = c_.unpooled_keys;
-        if (!c_.unpooled_keys) reads = site;
-        reads.m = site.m;
-      }
-      rows = site.rows(batch_.batch);
-    }
-    site.layer = reads.layer = i;
-    if (turn_of(attention_of(site), i) == "fnet") {
+    const Site reads = stages.enter(i, site, table_);
+    rows = site.rows(batch_.batch);
+    if (mixer_of(c_, site) == "fnet") {
       const Work mixing = fourier_work(batch_.batch, site.m, c_.d_model);
       add("fnet", {.forward = mixing, .backward = mixing});
     } else {
       add("mha", attention(reads));
     }
-    if (both() && site.part == "decoder") {
-      Site cross = site;
-      cross.cross = true;
-      cross.causal = false;
-      cross.n = batch_.source_length;
-      cross.key_lengths = batch_.source_lengths;
-      add("cross", attention(cross));
+    if (translates(c_) && site.part == ModelPart::kDecoder) {
+      add("cross", attention(cross_site(site, batch_)));
     }
     if (turn_of(c_.feed_forward, i).starts_with("experts")) {
       Work again;
@@ -368,12 +235,26 @@ void Formula::stack(Site site, std::size_t layers, std::size_t frozen) {
   }
 }
 
+// The first layer sends no signal to the features.
+void Formula::perceptron() {
+  const Count elements = Count{batch_.batch} * d();
+  const ActivationCount a = activation_count(c_.activation);
+  const Work dropped = drops() ? flops(Kind::kDropout, elements) : Work{};
+  for (std::size_t i = 0; i < c_.layers; ++i) {
+    Cost cost = linear(batch_.batch, i == 0 ? c_.inputs : d(), d(), c_.bias);
+    if (i == 0) cost.backward = {};
+    cost.forward += flops(Kind::kActivation, elements * a.forward) + dropped;
+    cost.backward += flops(Kind::kActivation, elements * a.backward) + dropped;
+    table_["hidden"] += cost;
+  }
+}
+
 void Formula::head() {
   const bool classifies = c_.head == HeadKind::kClassifier;
   const Count d_in = c_.streams == StreamEnd::kConcat ? 2 * d() : d();
-  const Count rows = classifies ? batch_.batch : Count{batch_.batch} * batch_.length;
+  const Count rows = output_rows(c_, batch_);
   const Count outputs = c_.head == HeadKind::kLanguage ? c_.vocab : c_.classes;
-  if (classifies && c_.pool == Pool::kMean) {
+  if (classifies && c_.family != Family::kPerceptron && c_.pool == Pool::kMean) {
     Count tokens = 0;
     for (std::size_t b = 0; b < batch_.batch; ++b) {
       tokens += std::max<Count>(1, real_tokens(batch_.lengths, b, batch_.length));
@@ -391,11 +272,11 @@ void Formula::head() {
   }
   // A table that is frozen is so for the output layer that shares it.
   const bool shared = c_.head == HeadKind::kLanguage && c_.tied && c_.frozen_layers > 0;
-  const bool frozen = shared && (!both() || c_.shared_table);
+  const bool frozen = shared && (!translates(c_) || c_.shared_table);
   Cost output = linear(rows, d_in, outputs, false, frozen);
   if (c_.head_bias) {
     output.forward += flops(Kind::kMatmul, rows * outputs);
-    if (!adapted()) output.update += flops(Kind::kAdd, rows * outputs);
+    if (!adapts(c_)) output.update += flops(Kind::kAdd, rows * outputs);
   }
   if (c_.loss == "squared-error") {
     output.forward += flops(Kind::kAdd, (training_ ? 4 : 3) * rows * outputs);
@@ -410,42 +291,27 @@ void Formula::head() {
 }
 
 CostTable Formula::table() {
-  const bool encodes = c_.family != Family::kDecoder;
-  const bool decodes = c_.family != Family::kEncoder;
-  const bool frozen = c_.frozen_layers > 0;
-  // A decoder's own tables are trained where the encoder's are frozen, its token table if it is
-  // not the encoder's.
-  if (encodes) {
-    const std::size_t n = both() ? batch_.source_length : batch_.length;
-    const Site site{.part = "encoder",
-                    .m = n,
-                    .n = n,
-                    .key_lengths = both() ? batch_.source_lengths : batch_.lengths};
-    Cost cost = embedding(site, !both() && !batch_.token_types.empty());
-    if (frozen || adapted()) cost = {.forward = cost.forward};
+  if (c_.family == Family::kPerceptron) perceptron();
+  if (encodes(c_)) {
+    const Site site = encoder_site(c_, batch_);
+    Cost cost = embedding(site, !translates(c_) && !batch_.token_types.empty());
+    if (!trains_embedding(c_, site)) cost = {.forward = cost.forward};
     table_["embedding"] += cost;
     stack(site, c_.layers, c_.frozen_layers);
   }
-  if (decodes) {
-    const Site site{.part = "decoder",
-                    .causal = true,
-                    .m = batch_.length,
-                    .n = batch_.length,
-                    .key_lengths = batch_.lengths};
+  if (decodes(c_)) {
+    const Site site = decoder_site(batch_);
     Cost cost = embedding(site, !batch_.token_types.empty());
     const Count elements = site.rows(batch_.batch) * d();
-    if (adapted() || (frozen && !both())) cost = {.forward = cost.forward};
-    if (both() && frozen && c_.shared_table && !adapted()) {
-      const Count looked_up = elements;
-      cost.update[Kind::kGather] -= looked_up;
+    if (!trains_embedding(c_, site)) {
+      cost = {.forward = cost.forward};
+    } else if (!trains_table(c_, site)) {
+      cost.update[Kind::kGather] -= elements;
       if (c_.embedding_scale) cost.update[Kind::kAdd] -= elements;
-      const bool others = c_.positions == PositionKind::kLearned ||
-                          c_.positions == PositionKind::kAxial ||
-                          (c_.token_types > 0 && c_.embedding_types) || c_.embedding_norm;
-      if (!others) cost = {.forward = cost.forward};
     }
     table_["embedding"] += cost;
-    stack(site, both() ? c_.decoder_layers : c_.layers, both() ? 0 : c_.frozen_layers);
+    stack(site, translates(c_) ? c_.decoder_layers : c_.layers,
+          translates(c_) ? 0 : c_.frozen_layers);
   }
   head();
   if (!training_) {

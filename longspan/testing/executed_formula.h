@@ -11,9 +11,9 @@
 //   recomputed      (reversible, checkpointed) backward has the forward once more
 //   loss            cross-entropy 5 forward an output and 1 backward a counted row; squared error 4 (3
 //                   where nothing is trained) and 3 an output
-//   stages          pool: 2 a pair and column forward (maximum 1), 3 backward (2), 1 for a row alone;
-//                   repeat: 1 an element forward, 1 a sum backward; the skip 1 backward
+//   stages          as in executed_stages.h
 //   frozen          the first layers have no backward and no update
+//   perceptron      its first layer has no product backward
 //
 // after formulas.md A.4 of the documents that the project grew from.
 #pragma once

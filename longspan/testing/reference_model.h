@@ -75,14 +75,14 @@ class ReferenceModel {
     for (std::size_t i = 0; i < x.data.size(); ++i) x.data[i] = batch_.features[i];
     for (std::size_t layer = 0; layer < c_.layers; ++layer) {
       x = linear(w_, "mlp." + std::to_string(layer), x);
-      for (S& value : x.data) value = activation(c_.activation, value);
+      for (S& value : x.data) value = activation(c_.activation.name(), value);
       x = drop(Dropout{rate_, derive(derive(key_, "decoder"), layer)}, x);
     }
     return x;
   }
 
   Tensor<S> norm_of(const std::string& name, const Tensor<S>& x) const {
-    return norm(w_, name, c_.norm, static_cast<double>(c_.norm_epsilon), x);
+    return norm(w_, name, c_.norm.name(), static_cast<double>(c_.norm_epsilon), x);
   }
 
   Tensor<S> embed(const std::string& name, const Side& side, std::span<const std::int32_t> tokens,
@@ -207,7 +207,7 @@ class ReferenceModel {
     reference.feed_forward = [&](std::size_t e, const std::vector<S>& row) {
       Tensor<S> one(1, row.size());
       one.data = row;
-      return feed_forward(w_, name + ".expert." + std::to_string(e), c_.activation, c_.gated, one)
+      return feed_forward(w_, name + ".expert." + std::to_string(e), c_.activation.name(), c_.gated, one)
           .data;
     };
     const auto result = reference.forward();
@@ -237,7 +237,7 @@ class ReferenceModel {
                kind.starts_with("experts")) {
       y = experts(kind, layer + ".feed_forward", side, x);
     } else {
-      y = feed_forward(w_, layer + ".feed_forward", c_.activation, c_.gated, x);
+      y = feed_forward(w_, layer + ".feed_forward", c_.activation.name(), c_.gated, x);
     }
     return drop(Dropout{rate_, derive(key, "residual")}, y);
   }
@@ -398,7 +398,7 @@ class ReferenceModel {
     if (c_.head == HeadKind::kClassifier && c_.family != Family::kPerceptron) x = pooled(x);
     if (c_.head_transform) {
       x = linear(w_, "head.transform", x);
-      for (S& value : x.data) value = activation(c_.head_activation, value);
+      for (S& value : x.data) value = activation(c_.head_activation.name(), value);
       if (c_.head_norm) x = norm_of("head.norm", x);
     }
     const bool tied = c_.head == HeadKind::kLanguage && c_.tied;

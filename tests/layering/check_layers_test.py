@@ -62,10 +62,12 @@ class CheckLayers(unittest.TestCase):
         self.assert_refused("longspan/base/a.cc", "<gtest/gtest.h>", "only testing")
 
     def test_proofs_are_independent(self):
-        formula = "longspan/testing/executed_formula.cc"
-        self.assert_passes(formula, '"longspan/models/config.h"')
-        self.assert_refused(formula, '"longspan/layers/branch.h"', "it must be independent")
-        self.assert_refused(formula, '"longspan/models/model.h"', "it must be independent")
+        for formula in ("executed_formula.cc", "executed_rules.cc", "executed_site.h"):
+            formula = f"longspan/testing/{formula}"
+            self.assert_passes(formula, '"longspan/models/config.h"')
+            self.assert_refused(formula, '"longspan/layers/branch.h"', "it must be independent")
+            self.assert_refused(formula, '"longspan/models/model.h"', "it must be independent")
+            self.assert_refused(formula, '"longspan/learning/rule.h"', "it must be independent")
 
     def test_strangers(self):
         self.assert_refused("longspan/misc/a.h", '"longspan/base/b.h"', "longspan/misc is not in")

@@ -1,0 +1,70 @@
+// Where the stacks and attentions of a model stand, and what is trained there: what the formulas of
+// executed work share, worked out from the config alone.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "longspan/attention/attention.h"
+#include "longspan/base/batch.h"
+#include "longspan/models/config.h"
+
+namespace longspan::testing {
+
+using Count = std::uint64_t;
+
+// Where one attention or one stack stands.
+struct Site {
+  ModelPart part = ModelPart::kNone;
+  bool causal = false;
+  bool cross = false;
+  std::size_t layer = 0;
+  std::size_t m = 0;
+  std::size_t n = 0;
+  std::span<const std::int32_t> key_lengths;
+  Count rows(std::size_t batch) const { return Count{batch} * m; }
+};
+
+inline bool encodes(const ModelConfig& c) {
+  return c.family == Family::kEncoder || c.family == Family::kEncoderDecoder;
+}
+inline bool decodes(const ModelConfig& c) {
+  return c.family == Family::kDecoder || c.family == Family::kEncoderDecoder;
+}
+inline bool translates(const ModelConfig& c) { return encodes(c) && decodes(c); }
+inline bool adapts(const ModelConfig& c) { return c.lora_rank > 0; }
+Site encoder_site(const ModelConfig& c, const Batch& batch);
+Site decoder_site(const Batch& batch);
+// What a layer of the decoder reads of the encoder's output.
+Site cross_site(Site decoder, const Batch& batch);
+
+inline Count hidden_width(const ModelConfig& c) { return c.d_ff == 0 ? 4 * c.d_model : c.d_ff; }
+inline Count kv_width(const ModelConfig& c) {
+  return (c.kv_heads == 0 ? c.heads : c.kv_heads) * (c.d_model / c.heads);
+}
+// Rows of the output: of a classifier one for each sequence.
+inline Count output_rows(const ModelConfig& c, const Batch& batch) {
+  return c.head == HeadKind::kClassifier ? batch.batch : Count{batch.batch} * batch.length;
+}
+
+// "a|b", layer 3 → b
+std::string turn_of(std::string_view specifications, std::size_t layer);
+// The mixer there.
+std::string mixer_of(const ModelConfig& c, const Site& site);
+
+// What a mechanism says of itself.
+struct SiteAttention {
+  AttentionCost cost;
+  Count k_width = 0;  // of keys beside the queries; 0 where they are the queries
+  bool query_bias = true;
+};
+SiteAttention attention_at(const ModelConfig& c, const Batch& batch, const Site& site, bool drops);
+
+// Frozen layers freeze the embedding of the first stack, hence the table that another shares with
+// it, whose own positions, types, norm and projection are trained still.
+bool trains_table(const ModelConfig& c, const Site& stack);
+bool trains_embedding(const ModelConfig& c, const Site& stack);
+
+}  // namespace longspan::testing
