@@ -139,9 +139,11 @@ class Attention {
   virtual ~Attention() = default;
   virtual std::string_view name() const = 0;
   const Abilities& abilities() const { return abilities_; }
-  // Before step `step` of training: draws random features again when it is time.
+  // Before step `step` of training: draws random features again when it is time, and forgets what
+  // was gathered since the last: by a step that diverged, or for a measurement.
   virtual void begin_step(std::uint64_t /*step*/) {}
-  // After a step of training: takes what its passes gathered into buffers of its own (centroids).
+  // After a step that moved the weights: takes what accumulate gathered, of all its batches, into
+  // buffers of its own (centroids).
   virtual void end_step() {}
   virtual AttentionCost cost(const AttentionShape& shape) const = 0;
 
