@@ -166,6 +166,14 @@ class Attention {
   // the notes on the first n − m and adds those on its own.
   virtual std::size_t note_floats(const AttentionShape& /*shape*/) const { return 0; }
 
+  // Heads of what it gives, and their width; its streams state the same. Most give a value's width
+  // for every head of the queries, or of the values where these are more.
+  struct Output {
+    std::size_t heads;
+    std::size_t width;
+  };
+  virtual Output output(const AttentionShape& shape) const;
+
   // Throws Error where the mechanism cannot do what the shape, mask or memory asks.
   void check(const AttentionShape& shape) const;
 
