@@ -529,6 +529,19 @@ TEST(Streams, AreRefusedWhereThereIsNoRoom) {
   EXPECT_EQ(more(6), "[retention] 6 streams behind q, k and v; need at most 5");
 }
 
+TEST(Streams, OfAGroupAreAlike) {
+  const auto moved = [](std::optional<bool> bias) {
+    return error_of([bias](Streams& streams) {
+      streams.given[3].group = "qkv";
+      streams.given[3].bias = bias;
+    });
+  };
+  EXPECT_EQ(moved(std::nullopt), "");
+  EXPECT_EQ(moved(false),
+            "[attention] the stream 'gate' is not of one source, width and bias with others of "
+            "'qkv'; need a group of its own");
+}
+
 TEST(Streams, OfAnotherWidthThanTheRotaryTableAreRefused) {
   Case c = case_named("narrow_keys");
   const auto table = std::make_shared<RotaryTable>(Rotary{}, 20, 4);
