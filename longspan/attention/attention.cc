@@ -61,11 +61,11 @@ void check_same(std::string_view who, std::string_view what, const A& a, std::st
           a.d, like, b.batch, b.heads, b.n, b.d);
 }
 
-void check_output(std::string_view who, const ConstHeads& y, const AttentionShape& s) {
-  const std::size_t heads = std::max(s.heads, s.value_heads);
-  require(y.batch == s.batch && y.heads == heads && y.n == s.m && y.d == s.e,
-          "[{}] the output is [{}, {}, {}, {}]; need [{}, {}, {}, {}]", who, y.batch, y.heads, y.n,
-          y.d, s.batch, heads, s.m, s.e);
+void check_output(const Attention& mechanism, const ConstHeads& y, const AttentionShape& s) {
+  const Attention::Output need = mechanism.output(s);
+  require(y.batch == s.batch && y.heads == need.heads && y.n == s.m && y.d == need.width,
+          "[{}] the output is [{}, {}, {}, {}]; need [{}, {}, {}, {}]", mechanism.name(), y.batch,
+          y.heads, y.n, y.d, s.batch, need.heads, s.m, need.width);
 }
 
 void check_inputs(std::string_view who, const Abilities& able, const AttentionInputs& in) {
@@ -129,6 +129,10 @@ std::uint64_t real_keys(const AttentionShape& s) {
   return total;
 }
 
+Attention::Output Attention::output(const AttentionShape& s) const {
+  return {std::max(s.heads, s.value_heads), s.e};
+}
+
 void Attention::check(const AttentionShape& shape) const {
   check_sizes(name(), shape);
   check_abilities(name(), abilities(), shape);
@@ -159,7 +163,7 @@ void Attention::forward(const ForwardCall& call) const {
   check_inputs(name(), abilities(), in);
   const AttentionShape s = shape_of(in);
   check_more(s);
-  check_output(name(), call.y, s);
+  check_output(*this, call.y, s);
   require(call.saved.empty() || call.saved.size() == cost(s).saved,
           "[{}] saves {} floats; {} are given", name(), cost(s).saved, call.saved.size());
   require(in.notes.empty() || (s.causal && in.notes.size() >= note_floats(s)),
@@ -176,7 +180,7 @@ void Attention::backward(const BackwardCall& call) const {
   check_inputs(name(), abilities(), in);
   const AttentionShape s = shape_of(in);
   check_more(s);
-  check_output(name(), call.y, s);
+  check_output(*this, call.y, s);
   check_same(name(), "dy", call.dy, "y", call.y);
   check_same(name(), "dq", grad.q, "q", in.q);
   if (!abilities().shared_qk) check_same(name(), "dk", grad.k, "k", in.k);
@@ -208,7 +212,7 @@ void Attention::decode(const AttentionInputs& in, Heads y, std::span<float> stat
   check_inputs(name(), abilities(), in);
   const AttentionShape s = shape_of(in);
   check_more(s);
-  check_output(name(), y, s);
+  check_output(*this, y, s);
   require(!state.empty() && state.size() == state_floats(s),
           "[{}] decodes with a state of {} floats; {} are given", name(), state_floats(s),
           state.size());

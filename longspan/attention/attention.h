@@ -139,9 +139,11 @@ class Attention {
   virtual ~Attention() = default;
   virtual std::string_view name() const = 0;
   const Abilities& abilities() const { return abilities_; }
-  // Before step `step` of training: draws random features again when it is time.
+  // Before step `step` of training: draws random features again when it is time, and forgets what
+  // was gathered since the last: by a step that diverged, or for a measurement.
   virtual void begin_step(std::uint64_t /*step*/) {}
-  // After a step of training: takes what its passes gathered into buffers of its own (centroids).
+  // After a step that moved the weights: takes what accumulate gathered, of all its batches, into
+  // buffers of its own (centroids).
   virtual void end_step() {}
   virtual AttentionCost cost(const AttentionShape& shape) const = 0;
 
@@ -163,6 +165,14 @@ class Attention {
   // of earlier tokens, their hashes for instance. A causal forward of the last m of n tokens finds
   // the notes on the first n − m and adds those on its own.
   virtual std::size_t note_floats(const AttentionShape& /*shape*/) const { return 0; }
+
+  // Heads of what it gives, and their width; its streams state the same. Most give a value's width
+  // for every head of the queries, or of the values where these are more.
+  struct Output {
+    std::size_t heads;
+    std::size_t width;
+  };
+  virtual Output output(const AttentionShape& shape) const;
 
   // Throws Error where the mechanism cannot do what the shape, mask or memory asks.
   void check(const AttentionShape& shape) const;

@@ -63,16 +63,22 @@ Projections::Projections(const Streams& streams, const AttentionLayout& layout, 
 }
 
 void Projections::place(const Stream& s, bool on_call, std::size_t d_model, bool bias) {
+  const Projection::Group own{.name = s.group,
+                              .inputs = s.inputs == 0 ? d_model : s.inputs,
+                              .source = s.source,
+                              .on_call = on_call,
+                              .bias = s.bias.value_or(bias)};
   const auto named = [&](const Projection::Group& g) { return g.name == s.group; };
   auto group = std::ranges::find_if(groups_, named);
   if (group == groups_.end()) {
-    groups_.push_back({.name = s.group,
-                       .inputs = s.inputs == 0 ? d_model : s.inputs,
-                       .source = s.source,
-                       .on_call = on_call,
-                       .bias = s.bias.value_or(bias)});
+    groups_.push_back(own);
     group = groups_.end() - 1;
   }
+  require(group->inputs == own.inputs && group->source == own.source &&
+              group->on_call == own.on_call && group->bias == own.bias,
+          "[attention] the stream '{}' is not of one source, width and bias with others of '{}'; "
+          "need a group of its own",
+          s.name, s.group);
   rows_.push_back({s.name, &*group, group->columns, s.columns()});
   group->columns += s.columns();
 }

@@ -179,9 +179,15 @@ std::string_view reason_of(MechanismClass kind) {
 
 std::span<const Mechanism> mechanisms() { return kMechanisms; }
 
+thread_local const Mechanism* ExtraMechanism::current_ = nullptr;
+
 const Mechanism& find_mechanism(std::string_view specification) {
   const std::string_view name = specification.substr(0, specification.find(':'));
   std::vector<std::string_view> known;
+  if (const Mechanism* extra = ExtraMechanism::current()) {
+    if (extra->name == name) return *extra;
+    known.push_back(extra->name);
+  }
   for (const Mechanism& mechanism : mechanisms()) {
     if (mechanism.name == name) return mechanism;
     known.push_back(mechanism.name);

@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "longspan/attention/attention.h"
 
@@ -48,6 +49,23 @@ std::span<const Mechanism> mechanisms();
 
 // Of "name" or "name:key=value,…"; throws Error with the nearest name when there is none.
 const Mechanism& find_mechanism(std::string_view specification);
+
+// While it lives, this thread finds one mechanism more by its name: a program's own, or a test's.
+// mechanisms() does not have it.
+class ExtraMechanism {
+ public:
+  explicit ExtraMechanism(const Mechanism& mechanism)
+      : before_(std::exchange(current_, &mechanism)) {}
+  ~ExtraMechanism() { current_ = before_; }
+  ExtraMechanism(const ExtraMechanism&) = delete;
+  ExtraMechanism& operator=(const ExtraMechanism&) = delete;
+
+  static const Mechanism* current() { return current_; }
+
+ private:
+  const Mechanism* before_;
+  static thread_local const Mechanism* current_;
+};
 
 // The same of "name" or "name:key=value,…"; throw Error with the nearest name when there is none.
 Abilities abilities_of(std::string_view specification);

@@ -44,6 +44,10 @@ MultiHeadAttention::MultiHeadAttention(Parameters& parameters, const std::string
                                .deviation = config.deviation,
                                .step = config.step};
   streams_ = streams_of(config.attention, layout);
+  const std::size_t first_more = able.shared_qk ? 2 : 3;
+  require(streams_.given.size() <= first_more + kMostMore,
+          "[{}] {} streams behind q, k and v; need at most {}", who,
+          streams_.given.size() - first_more, kMostMore);
   projections_ = std::make_unique<Projections>(streams_, layout, config.bias);
   for (const Stream& s : streams_.given) first_columns_.push_back(projections_->column(s.name));
   projections_->declare_given(parameters, Source::kInput);
@@ -88,32 +92,30 @@ bool MultiHeadAttention::trained() const {
   return !projections_->frozen(Source::kInput) || (out_adapter_ && !out_adapter_->frozen());
 }
 
-AttentionShape MultiHeadAttention::shape(const Pass& pass) const {
-  return {.batch = pass.batch,
-          .heads = config_.heads,
-          .kv_heads = config_.kv_heads,
-          .value_heads = value_heads(),
-          .m = pass.length,
-          .n = config_.cross ? pass.memory_length : pass.length,
-          .d = d_head(),
+AttentionShape MultiHeadAttention::shape(std::size_t batch, std::size_t m, std::size_t n) const {
+  return {.batch = batch,
+          .heads = query().heads,
+          .kv_heads = key().heads,
+          .value_heads = value().heads == key().heads ? 0 : value().heads,
+          .m = m,
+          .n = n,
+          .d = query().width,
           .e = value().width,
-          .causal = config_.causal,
-          .key_lengths = config_.cross ? pass.memory_lengths : pass.lengths,
-          .dropout = pass.training && config_.dropout > 0.0F,
-          .history_length = calls(Source::kHistory) ? pass.history_length : 0,
-          .globals = pass.globals};
+          .causal = config_.causal};
+}
+
+AttentionShape MultiHeadAttention::shape(const Pass& pass) const {
+  AttentionShape s =
+      shape(pass.batch, pass.length, config_.cross ? pass.memory_length : pass.length);
+  s.key_lengths = config_.cross ? pass.memory_lengths : pass.lengths;
+  s.dropout = pass.training && config_.dropout > 0.0F;
+  s.history_length = calls(Source::kHistory) ? pass.history_length : 0;
+  s.globals = pass.globals;
+  return s;
 }
 
 AttentionShape MultiHeadAttention::cached_shape(std::size_t batch, std::size_t capacity) const {
-  return {.batch = batch,
-          .heads = config_.heads,
-          .kv_heads = config_.kv_heads,
-          .value_heads = value_heads(),
-          .m = 1,
-          .n = capacity,
-          .d = d_head(),
-          .e = value().width,
-          .causal = config_.causal};
+  return shape(batch, 1, capacity);
 }
 
 MultiHeadAttention::CacheLayout MultiHeadAttention::cache_layout(std::size_t batch,
@@ -122,8 +124,8 @@ MultiHeadAttention::CacheLayout MultiHeadAttention::cache_layout(std::size_t bat
   l.state = mechanism_->state_floats(cached_shape(batch, 1));
   if (l.state > 0) return l;
   const auto aligned = [](std::size_t count) { return Arena::bytes_for(count) / sizeof(float); };
-  l.keys = aligned(batch * config_.kv_heads * capacity * d_head());
-  l.values = aligned(batch * value().heads * capacity * value().width);
+  l.keys = aligned(batch * key().columns() * capacity);
+  l.values = aligned(batch * value().columns() * capacity);
   l.notes = aligned(mechanism_->note_floats(cached_shape(batch, capacity)));
   return l;
 }

@@ -10,7 +10,7 @@
 //
 // Streams of a group are one product, [Q|K|V] = x·W_QKVᵀ, and heads stay in the columns of what it
 // gives: nothing is transposed or copied. With g key-value heads for h query heads K and V are
-// g·d_head wide. A mechanism may own parameters: they are declared with the layer's, and what it
+// g·d_head wide, unless the mechanism states other heads and widths. A mechanism may own parameters: they are declared with the layer's, and what it
 // reads of x through streams on call adds to dx. A low-rank adapter may stand beside each W_i that
 // is given and beside W_O; streams on call go without.
 //
@@ -129,12 +129,15 @@ class MultiHeadAttention final : public Branch, public Contrastive {
   bool calls(Source source) const { return streams_.calls(source); }
   bool shared_qk() const { return mechanism_->abilities().shared_qk; }
   std::size_t d_head() const { return config_.d_model / config_.heads; }
+  const Stream& query() const { return streams_.given[0]; }
+  const Stream& key() const { return streams_.given[shared_qk() ? 0 : 1]; }
   const Stream& value() const { return streams_.given[shared_qk() ? 1 : 2]; }
-  std::size_t value_heads() const { return value().heads == config_.kv_heads ? 0 : value().heads; }
   std::size_t columns(Source source) const { return streams_.columns(source); }
   std::size_t adapted_columns(Source source) const;
   std::span<float> floats(const Matrix& part) const { return {part.data, part.size()}; }
   AttentionCost mechanism_cost(const Pass& pass) const { return mechanism_->cost(shape(pass)); }
+  // Of the streams as the mechanism stated them.
+  AttentionShape shape(std::size_t batch, std::size_t m, std::size_t n) const;
   AttentionShape shape(const Pass& pass) const;
   AttentionShape cached_shape(std::size_t batch, std::size_t capacity) const;
   CacheLayout cache_layout(std::size_t batch, std::size_t capacity) const;

@@ -30,6 +30,7 @@ void RotaryTable::allocate() {
 }
 
 void RotaryTable::apply(Heads x, std::size_t first, bool inverse) const {
+  require(x.d == d_head_, "[rotary] heads are {} wide; the table is made for {}", x.d, d_head_);
   require(first + x.n <= positions_, "[rotary] position {} is asked for; the table has {}",
           first + x.n, positions_);
   const std::size_t half = d_head_ / 2;

@@ -45,6 +45,7 @@ StepReport Trainer::step(std::span<const Batch> micro_batches, std::span<History
     const bool clips = config_.clip > 0.0F && report.gradient_norm > config_.clip;
     const double shrink = clips ? config_.clip / report.gradient_norm : 1.0;
     optimizer_.step(report.learning_rate, static_cast<float>(shrink));
+    model_.end_step();
   }
   report.step = steps();
   return report;

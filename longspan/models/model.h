@@ -75,7 +75,7 @@ class Model {
 
   // Before step `step` of training: mechanisms with random features draw them again when due.
   void begin_step(std::uint64_t step);
-  // After it: mechanisms take what they gathered into buffers of their own.
+  // After it, if it moved the weights: mechanisms take what they gathered into their buffers.
   void end_step();
 
   // What its outputs are compared by.

@@ -64,11 +64,13 @@ void expect_gradients(Parameters& parameters, const Weights& weights,
   std::ranges::fill(parameters.gradients(), 0.0F);
   run();
   for (const Parameter& p : parameters.all()) {
+    if (p.constant) continue;
     expect_gradient(p.name, p.gradient, weights, loss, samples);
   }
   const std::vector<float> once(parameters.gradients().begin(), parameters.gradients().end());
   std::vector<float> start = random_values(once.size(), 99);
   for (const Parameter& p : parameters.all()) {
+    if (p.constant) continue;
     const auto offset = static_cast<std::size_t>(p.gradient.data() - parameters.gradients().data());
     const auto scale = static_cast<float>(largest(p.gradient));
     for (std::size_t i = 0; i < p.size(); ++i) start[offset + i] *= scale;
@@ -76,6 +78,7 @@ void expect_gradients(Parameters& parameters, const Weights& weights,
   std::ranges::copy(start, parameters.gradients().begin());
   run();
   for (const Parameter& p : parameters.all()) {
+    if (p.constant) continue;
     const auto offset = static_cast<std::size_t>(p.gradient.data() - parameters.gradients().data());
     const double scale = largest(std::span(once).subspan(offset, p.size()));
     double worst = 0.0;
