@@ -19,6 +19,7 @@ target_link_libraries(longspan_test_base
 target_compile_definitions(longspan_test_base PUBLIC
   LONGSPAN_SOURCE_DIR="${PROJECT_SOURCE_DIR}" LONGSPAN_BINARY_DIR="${PROJECT_BINARY_DIR}")
 target_precompile_headers(longspan_test_base PRIVATE <gtest/gtest.h>)
+longspan_unite(longspan_test_base)
 
 add_custom_target(quick_tests)
 
@@ -30,6 +31,7 @@ function(longspan_tests program shards)
     RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   target_link_libraries(${program} PRIVATE longspan_test_base GTest::gtest_main)
   target_precompile_headers(${program} REUSE_FROM longspan_test_base)
+  longspan_unite(${program})
   if(test_QUICK)
     add_dependencies(quick_tests ${program})
   endif()
@@ -102,6 +104,7 @@ add_test(NAME consumer
 file(GLOB golden_sources CONFIGURE_DEPENDS tests/vectors/golden_*.cc)
 list(FILTER golden_sources EXCLUDE REGEX "_test\\.cc$")
 add_executable(golden_check ${golden_sources})
+longspan_unite(golden_check)
 target_link_libraries(golden_check PRIVATE longspan longspan_options nlohmann_json::nlohmann_json)
 add_test(NAME golden COMMAND golden_check ${PROJECT_SOURCE_DIR}/tests/golden)
 add_dependencies(vectors_test golden_check)

@@ -10,7 +10,7 @@
 #include "longspan/testing/test_name.h"
 
 namespace longspan {
-namespace {
+namespace attention_test {
 
 const AttentionLayout kLayout{.d_model = 4, .d_head = 4, .max_length = 64};
 
@@ -145,5 +145,5 @@ TEST(Attention, NamesWhatDoesNotFit) {
             "[flash] dropout rate is 1; need 0 ≤ rate < 1");
 }
 
-}  // namespace
+}  // namespace attention_test
 }  // namespace longspan

@@ -7,7 +7,7 @@
 #include "longspan/base/error.h"
 
 namespace longspan {
-namespace {
+namespace arena_test {
 
 TEST(Arena, BlocksAreAlignedAndDoNotOverlap) {
   Arena arena(4096);
@@ -137,5 +137,5 @@ TEST(Arena, SaysWhereItsPeakIs) {
   EXPECT_EQ(arena.largest_at().text(), "forward: a");
 }
 
-}  // namespace
+}  // namespace arena_test
 }  // namespace longspan

@@ -6,7 +6,7 @@
 #include "longspan/testing/temporary_directory.h"
 
 namespace longspan {
-namespace {
+namespace choice_test {
 
 enum class Fruit : std::uint8_t { kApple, kPear, kQuince };
 constexpr Names<3> names_of(Fruit /*kind*/) {
@@ -50,5 +50,5 @@ TEST(Choice, IsAnOptionLikeAnyOther) {
   EXPECT_EQ(basket.fruit, Fruit::kQuince);
 }
 
-}  // namespace
+}  // namespace choice_test
 }  // namespace longspan

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace longspan {
-namespace {
+namespace config_test {
 
 struct Sample {
   bool wide = false;
@@ -92,5 +92,5 @@ TEST(Config, ListsAreSplit) {
   EXPECT_EQ(split_list(",x,", ','), (Parts{"", "x", ""}));
 }
 
-}  // namespace
+}  // namespace config_test
 }  // namespace longspan

@@ -5,7 +5,7 @@
 #include "longspan/base/error.h"
 
 namespace longspan {
-namespace {
+namespace memory_test {
 
 TEST(Memory, IsPlausible) {
   EXPECT_GT(available_memory(), std::uint64_t{1} << 20U);
@@ -31,5 +31,5 @@ TEST(Memory, ReadsUnits) {
   }
 }
 
-}  // namespace
+}  // namespace memory_test
 }  // namespace longspan

@@ -6,7 +6,7 @@
 #include <thread>
 
 namespace longspan {
-namespace {
+namespace meter_test {
 
 TEST(Meter, OffCountsNothing) {
   EXPECT_EQ(Listener::current(), nullptr);
@@ -189,5 +189,5 @@ TEST(Meter, LapsHoldWhatWasDoneAndNoMoreThanTheTimeThatPassed) {
   EXPECT_EQ(meter.total(Phase::kForward).maccs, 30);  // the sums stay
 }
 
-}  // namespace
+}  // namespace meter_test
 }  // namespace longspan

@@ -13,7 +13,7 @@
 #include "longspan/base/error.h"
 
 namespace longspan {
-namespace {
+namespace parallel_test {
 
 class Parallel : public ::testing::TestWithParam<int> {
  protected:
@@ -115,5 +115,5 @@ TEST(Parallel, WhatATaskThrowsReachesTheCaller) {
   set_thread_count(usual);
 }
 
-}  // namespace
+}  // namespace parallel_test
 }  // namespace longspan

@@ -8,7 +8,7 @@
 #include "longspan/base/parallel.h"
 
 namespace longspan {
-namespace {
+namespace parameter_test {
 
 TEST(Parameters, MatricesComeFirst) {
   Parameters parameters;
@@ -87,5 +87,5 @@ TEST(Parameters, InitializersFill) {
   for (const float v : zeros.value) EXPECT_EQ(v, 0.0F);
 }
 
-}  // namespace
+}  // namespace parameter_test
 }  // namespace longspan

@@ -7,7 +7,7 @@
 #include <vector>
 
 namespace longspan {
-namespace {
+namespace random_test {
 
 constexpr RandomKey key_of(std::uint32_t k0, std::uint32_t k1) {
   return (std::uint64_t{k1} << 32U) | k0;
@@ -132,5 +132,5 @@ TEST(Dropout, RateZeroIsOff) {
   EXPECT_EQ(drop.factor(0, 0, 0), 1.0F);
 }
 
-}  // namespace
+}  // namespace random_test
 }  // namespace longspan

@@ -8,7 +8,7 @@
 #include "longspan/predict/operation.h"
 
 namespace longspan {
-namespace {
+namespace advice_test {
 
 // A machine on which nothing but multiply-adds takes time.
 Calibration ideal() {
@@ -106,5 +106,5 @@ TEST(Advice, SaysWhereTheAnswerChanges) {
   EXPECT_NE(given_up("window:window=64"), given_up("linear"));
 }
 
-}  // namespace
+}  // namespace advice_test
 }  // namespace longspan

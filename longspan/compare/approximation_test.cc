@@ -5,7 +5,7 @@
 #include <string>
 
 namespace longspan {
-namespace {
+namespace approximation_test {
 
 CompareError error_of(const std::string& attention, std::size_t length, bool causal = false,
                       float scale = 1.0F) {
@@ -71,5 +71,5 @@ TEST(Approximation, SizesAreWhatTheRunTakes) {
   EXPECT_GT(sizes.parameters, 0);
 }
 
-}  // namespace
+}  // namespace approximation_test
 }  // namespace longspan

@@ -5,7 +5,7 @@
 #include "longspan/compare/approximation.h"
 
 namespace longspan {
-namespace {
+namespace capture_test {
 
 Model small(std::size_t kv_heads) {
   ModelConfig c;
@@ -50,5 +50,5 @@ TEST(Capture, SharedKeyHeadsAreRepeated) {
   EXPECT_LT(*approximation_error(captured.shape, captured.tensors).output, 1e-5);
 }
 
-}  // namespace
+}  // namespace capture_test
 }  // namespace longspan

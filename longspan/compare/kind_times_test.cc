@@ -5,7 +5,7 @@
 #include "longspan/base/cost.h"
 
 namespace longspan {
-namespace {
+namespace kind_times_test {
 
 constexpr CompareRoofline kRoofline{1e9, 1e8};  // 10 FLOPs per byte where they meet
 
@@ -41,5 +41,5 @@ TEST(KindTimes, AFusedKernelIsDivided) {
 
 TEST(KindTimes, NothingWasDone) { EXPECT_TRUE(kind_times({}, kRoofline, 1.0).empty()); }
 
-}  // namespace
+}  // namespace kind_times_test
 }  // namespace longspan

@@ -11,7 +11,7 @@
 #include "longspan/testing/reference_cases.h"
 
 namespace longspan {
-namespace {
+namespace counts_test {
 
 constexpr CostPhase kF = CostPhase::kForward;
 constexpr CostPhase kB = CostPhase::kBackward;
@@ -293,5 +293,5 @@ TEST(Conventions, PriceElements) {
             2 * forward + 5 * scores + 7 * norms + 2 * 3 * 5);
 }
 
-}  // namespace
+}  // namespace counts_test
 }  // namespace longspan

@@ -5,7 +5,7 @@
 #include <random>
 
 namespace longspan {
-namespace {
+namespace crossover_test {
 
 using symbols::d, symbols::f, symbols::k, symbols::L, symbols::n, symbols::N, symbols::v;
 using Kind = Condition::Kind;
@@ -114,5 +114,5 @@ TEST(Crossover, RefusesWhatItCannotDecide) {
   EXPECT_THROW(crossover(n * n + d, v * n, n, {{d, 1}, {v, Integer{1} << 101}}), Error);
 }
 
-}  // namespace
+}  // namespace crossover_test
 }  // namespace longspan

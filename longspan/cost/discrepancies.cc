@@ -10,7 +10,7 @@ namespace {
 using enum Severity;
 
 // number, id, severity, paper, meant, in_corrected, in_executed
-constexpr std::array<Discrepancy, 20> kTable = {{
+constexpr std::array<Discrepancy, 20> kDiscrepancies = {{
     {1, "D1", kHigh, "The attention's backward FLOPs leave out the Jacobian of softmax, (28).",
      "Its own parts sum to N²·M·h more; the engine needs no Jacobian.", true, true},
     {2, "D2", kHigh, "(29) prices the product with the Jacobian at M·N·M·h MACCs.",
@@ -75,12 +75,12 @@ std::string_view name_of(Severity severity) {
   return kNames[static_cast<std::size_t>(severity)];
 }
 
-std::span<const Discrepancy> discrepancies() { return kTable; }
+std::span<const Discrepancy> discrepancies() { return kDiscrepancies; }
 
 const Discrepancy& discrepancy(int number) {
-  require(number >= 1 && number <= static_cast<int>(kTable.size()),
-          "[discrepancy] there is no D{}; need 1 to {}", number, kTable.size());
-  return kTable[static_cast<std::size_t>(number - 1)];
+  require(number >= 1 && number <= static_cast<int>(kDiscrepancies.size()),
+          "[discrepancy] there is no D{}; need 1 to {}", number, kDiscrepancies.size());
+  return kDiscrepancies[static_cast<std::size_t>(number - 1)];
 }
 
 }  // namespace longspan

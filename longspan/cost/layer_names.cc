@@ -8,17 +8,18 @@ namespace {
 
 using enum ReportKind;
 
-const std::array<LayerName, 11> kNames = {{{kEmbedding, "embedding", "embedding", {4, 16}},
-                                           {kAttention, "mha", "mha", {1, 2, 15, 16}},
-                                           {kCross, "cross", "cross_mha", {1, 2, 15, 16}},
-                                           {kAddNorm, "add & norm", "add_norm", {17}},
-                                           {kFeedForward, "ffn", "ffn", {6, 7}},
-                                           {kHidden, "hidden", "hidden", {}},
-                                           {kStreams, "streams", "streams", {}},
-                                           {kStages, "stages", "stages", {}},
-                                           {kFinalNorm, "final norm", "final_norm", {}},
-                                           {kHead, "head", "head", {}},
-                                           {kOutput, "softmax layer", "softmax", {12}}}};
+const std::array<LayerName, 11> kNames = {
+    {{kEmbedding, Embedding::kMeter, "embedding", {4, 16}},
+     {kAttention, MultiHeadAttention::kMeter, "mha", {1, 2, 15, 16}},
+     {kCross, MultiHeadAttention::kCrossMeter, "cross_mha", {1, 2, 15, 16}},
+     {kAddNorm, Residual::kNormMeter, "add_norm", {17}},
+     {kFeedForward, FeedForward::kMeter, "ffn", {6, 7}},
+     {kHidden, Mlp::kMeter, "hidden", {}},
+     {kStreams, Stack::kStreamsMeter, "streams", {}},
+     {kStages, Stages::kMeter, "stages", {}},
+     {kFinalNorm, Stack::kFinalMeter, "final_norm", {}},
+     {kHead, Head::kTransformMeter, "head", {}},
+     {kOutput, Head::kMeter, "softmax", {12}}}};
 
 }  // namespace
 

@@ -9,7 +9,7 @@
 #include "longspan/cost/rules.h"
 
 namespace longspan {
-namespace {
+namespace model_formula_test {
 
 using enum CostView;
 
@@ -168,5 +168,5 @@ TEST(ModelFormula, AgreesWithPlainArithmeticOnRandomShapes) {
   }
 }
 
-}  // namespace
+}  // namespace model_formula_test
 }  // namespace longspan

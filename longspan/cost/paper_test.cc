@@ -11,7 +11,7 @@
 #include "longspan/cost/executed_layers.h"
 
 namespace longspan {
-namespace {
+namespace paper_test {
 
 struct Shape {
   Integer M, N, d, h, f, v;
@@ -282,5 +282,5 @@ TEST(Discrepancies, AreTwentyAndEveryLayerNamesOnesThatExist) {
   EXPECT_EQ(named, (std::set<int>{1, 2, 3, 4, 5, 6, 7, 11, 12, 13, 14, 15, 16, 17, 18, 19}));
 }
 
-}  // namespace
+}  // namespace paper_test
 }  // namespace longspan

@@ -6,7 +6,7 @@
 #include <type_traits>
 
 namespace longspan {
-namespace {
+namespace polynomial_test {
 
 using symbols::B, symbols::d, symbols::f, symbols::h, symbols::L, symbols::M, symbols::N,
     symbols::n, symbols::n_enc, symbols::v;
@@ -170,5 +170,5 @@ TEST(Polynomial, OverflowIsAnError) {
   EXPECT_EQ(error_of([&] { (L * B).substitute({{L, big}, {B, 2 * big}}); }), expected);
 }
 
-}  // namespace
+}  // namespace polynomial_test
 }  // namespace longspan

@@ -9,7 +9,7 @@
 #include "longspan/cost/crossover.h"
 
 namespace longspan {
-namespace {
+namespace rules_test {
 
 using symbols::d, symbols::f, symbols::h, symbols::L, symbols::M, symbols::n_dec, symbols::n_enc,
     symbols::N, symbols::p, symbols::v;
@@ -369,5 +369,5 @@ TEST(Gpt3, OverflowIsAnErrorAndNotAWrongNumber) {
   EXPECT_THROW((flops * kTokens * kTokens * kTokens).evaluate(kGpt3), Error);
 }
 
-}  // namespace
+}  // namespace rules_test
 }  // namespace longspan

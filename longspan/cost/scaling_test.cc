@@ -8,7 +8,7 @@
 #include "longspan/base/error.h"
 
 namespace longspan {
-namespace {
+namespace scaling_test {
 
 // The variance of q·k/√d_k is 1 and its fourth moment 3 + 6/d_k, so that the mean of n samples
 // deviates by 1/√n and their variance by √((2 + 6/d_k)/n). Five deviations are allowed.
@@ -50,5 +50,5 @@ TEST(Scaling, OneKeyHasAllTheWeight) {
   EXPECT_THROW(sample_scores({.d_k = 0}), Error);
 }
 
-}  // namespace
+}  // namespace scaling_test
 }  // namespace longspan

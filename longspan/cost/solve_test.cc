@@ -9,7 +9,7 @@
 #include "longspan/models/presets.h"
 
 namespace longspan {
-namespace {
+namespace solve_test {
 
 Workload small(const std::string& attention = "flash") {
   Workload w;
@@ -222,5 +222,5 @@ TEST(Solve, AMechanismIsNotCheaperThanItself) {
   EXPECT_THROW(compare_mechanisms(q, "flash", "flsh"), Error);
 }
 
-}  // namespace
+}  // namespace solve_test
 }  // namespace longspan

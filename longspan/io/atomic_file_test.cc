@@ -17,7 +17,7 @@
 #include "longspan/testing/temporary_directory.h"
 
 namespace longspan {
-namespace {
+namespace atomic_file_test {
 
 namespace fs = std::filesystem;
 using testing::message_of;
@@ -203,5 +203,5 @@ TEST(AtomicFile, AFullDiskLeavesTheOldFile) {
                          "untouched");
 }
 
-}  // namespace
+}  // namespace atomic_file_test
 }  // namespace longspan

@@ -16,11 +16,10 @@ using nlohmann::json;
 
 namespace {
 
-constexpr std::string_view kWho = "checkpoint";
+constexpr std::string_view kCheckpoint = "checkpoint";
 constexpr const char* kConfigFile = "config.json";
 constexpr const char* kModelFile = "model.safetensors";
 constexpr const char* kConfigKey = "config";
-constexpr const char* kChecksumKey = "checksum";
 constexpr std::string_view kOptimizerPrefix = "optimizer.";
 
 std::string optimizer_name(std::size_t block) {
@@ -31,15 +30,15 @@ const fs::path& require_complete(const fs::path& directory) {
   std::error_code ignored;
   const std::string shown = directory.string();
   require(fs::exists(directory, ignored),
-          "[{}] {} does not exist; need a directory with config.json and model.safetensors", kWho,
-          shown);
+          "[{}] {} does not exist; need a directory with config.json and model.safetensors",
+          kCheckpoint, shown);
   require(fs::is_directory(directory, ignored),
-          "[{}] {} is a file; need a directory with config.json and model.safetensors", kWho,
+          "[{}] {} is a file; need a directory with config.json and model.safetensors", kCheckpoint,
           shown);
   for (const char* name : {kConfigFile, kModelFile}) {
     require(fs::exists(directory / name, ignored),
-            "[{}] {} has no {}; need a directory with config.json and model.safetensors", kWho,
-            shown, name);
+            "[{}] {} has no {}; need a directory with config.json and model.safetensors",
+            kCheckpoint, shown, name);
   }
   return directory;
 }
@@ -49,12 +48,12 @@ void make_directory(const fs::path& directory) {
   if (fs::is_directory(directory, error)) return;
   fs::create_directories(directory, error);
   if (error) {
-    throw SystemError(fmt::format("[{}] the directory {} could not be made: {}", kWho,
+    throw SystemError(fmt::format("[{}] the directory {} could not be made: {}", kCheckpoint,
                                   directory.string(), error.message()));
   }
   const fs::path absolute = fs::absolute(directory).lexically_normal();
-  sync_directory(kWho, absolute.has_filename() ? absolute.parent_path()
-                                               : absolute.parent_path().parent_path());
+  sync_directory(kCheckpoint, absolute.has_filename() ? absolute.parent_path()
+                                                      : absolute.parent_path().parent_path());
 }
 
 // A config.json that cannot be read is replaced: save has the right one.
@@ -82,7 +81,7 @@ std::string first_difference(const json& now, const json& saved) {
 }  // namespace
 
 void save_checkpoint(const fs::path& directory, const json& config, const CheckpointState& state) {
-  const std::string where = fmt::format("[{}] {}", kWho, directory.string());
+  const std::string where = fmt::format("[{}] {}", kCheckpoint, directory.string());
   Metadata metadata = state.metadata;
   for (const char* key : {kConfigKey, kChecksumKey}) {
     require(!metadata.contains(key), "{}: the metadata key '{}' is taken", where, key);
@@ -124,14 +123,14 @@ Checkpoint::Checkpoint(const fs::path& directory)
   const json now = read_json(config_path);
   const json saved = config();
   if (now != saved) {
-    throw Error(fmt::format("[{}] {} does not belong to {}: {} when that was saved", kWho,
+    throw Error(fmt::format("[{}] {} does not belong to {}: {} when that was saved", kCheckpoint,
                             config_path.string(), kModelFile, first_difference(now, saved)));
   }
   while (file_.contains(optimizer_name(optimizer_blocks_))) ++optimizer_blocks_;
 }
 
 std::string Checkpoint::where() const {
-  return fmt::format("[{}] {}", kWho, file_.path().string());
+  return fmt::format("[{}] {}", kCheckpoint, file_.path().string());
 }
 
 json Checkpoint::config() const { return parse_json(where() + ": the configuration", config_); }
@@ -143,7 +142,7 @@ const std::string& Checkpoint::text(const std::string& key) const {
 }
 
 std::int64_t Checkpoint::integer(const std::string& key) const {
-  return parse_integer(kWho, fmt::format("{}: {}", file_.path().string(), key), text(key));
+  return parse_integer(kCheckpoint, fmt::format("{}: {}", file_.path().string(), key), text(key));
 }
 
 void Checkpoint::read_weights(std::span<const NamedTensor> tensors) const {

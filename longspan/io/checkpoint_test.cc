@@ -11,7 +11,7 @@
 #include "longspan/testing/temporary_directory.h"
 
 namespace longspan {
-namespace {
+namespace checkpoint_test {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
@@ -240,5 +240,5 @@ TEST_F(CheckpointTest, ADirectoryThatCannotBeMade) {
                          " could not be made: Not a directory");
 }
 
-}  // namespace
+}  // namespace checkpoint_test
 }  // namespace longspan

@@ -6,7 +6,7 @@
 #include <string_view>
 
 namespace longspan {
-namespace {
+namespace checksum_test {
 
 std::string sum(std::string_view text, std::size_t piece) {
   Checksum checksum;
@@ -35,5 +35,5 @@ TEST(Checksum, PiecesDoNotMatter) {
   }
 }
 
-}  // namespace
+}  // namespace checksum_test
 }  // namespace longspan

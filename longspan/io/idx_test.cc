@@ -7,7 +7,7 @@
 #include "longspan/testing/temporary_directory.h"
 
 namespace longspan {
-namespace {
+namespace idx_test {
 
 using testing::message_of;
 using testing::TemporaryDirectory;
@@ -48,5 +48,5 @@ TEST(Idx, RefusesWhatIsWrong) {
   EXPECT_NE(refusal(flat).find("no IDX"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace idx_test
 }  // namespace longspan

@@ -16,7 +16,7 @@
 #include "longspan/testing/temporary_directory.h"
 
 namespace longspan {
-namespace {
+namespace io_fuzz_test {
 
 using testing::read_bytes;
 using testing::TemporaryDirectory;
@@ -178,5 +178,5 @@ TEST(Fuzz, CheckpointConfig) {
        [&] { EXPECT_EQ(Checkpoint(directory.path()).config(), config); });
 }
 
-}  // namespace
+}  // namespace io_fuzz_test
 }  // namespace longspan

@@ -8,7 +8,7 @@
 #include "longspan/testing/temporary_directory.h"
 
 namespace longspan {
-namespace {
+namespace json_file_test {
 
 using nlohmann::json;
 using testing::message_of;
@@ -65,5 +65,5 @@ TEST(JsonFile, RefusesTextThatIsNotUtf8) {
   EXPECT_NE(message_of([&] { read_json(path); }).find("ill-formed UTF-8"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace json_file_test
 }  // namespace longspan

@@ -20,10 +20,10 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "arrays are stored little-endian");
 
-constexpr std::string_view kWho = "npy";
+constexpr std::string_view kNpy = "npy";
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr std::size_t kAlignment = 64;  // where the elements begin
-constexpr std::uint64_t kLongestHeader = 1'000'000;
+constexpr std::uint64_t kLongestNpyHeader = 1'000'000;
 
 struct NpyType {
   std::string_view name;
@@ -143,7 +143,7 @@ class HeaderParser {
 };
 
 std::string where_of(const std::filesystem::path& path) {
-  return fmt::format("[{}] {}", kWho, path.string());
+  return fmt::format("[{}] {}", kNpy, path.string());
 }
 
 bool multiply(std::span<const std::size_t> shape, std::size_t& product) {
@@ -171,8 +171,8 @@ NpyHeader read_header(const File& file) {
   require(header_start <= file.size() && length <= file.size() - header_start,
           "{}: announces a header of {} bytes but has {} altogether; the file is truncated", where,
           length, file.size());
-  require(length <= kLongestHeader, "{}: the header has {} bytes; need at most {}", where, length,
-          kLongestHeader);
+  require(length <= kLongestNpyHeader, "{}: the header has {} bytes; need at most {}", where,
+          length, kLongestNpyHeader);
   std::string text(length, '\0');
   file.read_at(header_start, std::as_writable_bytes(std::span(text)));
 
@@ -193,12 +193,12 @@ NpyHeader read_header(const File& file) {
 }  // namespace
 
 std::string_view npy_type_of(const std::filesystem::path& path) {
-  return read_header(File(kWho, path)).type.name;
+  return read_header(File(kNpy, path)).type.name;
 }
 
 template <NpyElement T>
 NpyArray<T> read_npy(const std::filesystem::path& path) {
-  const File file(kWho, path);
+  const File file(kNpy, path);
   NpyHeader header = read_header(file);
   require(header.type.name == npy_type<T>(), "{}: holds {}; need {}", where_of(path),
           header.type.name, npy_type<T>());
@@ -224,7 +224,7 @@ void write_npy(const std::filesystem::path& path, std::span<const std::size_t> s
   text.resize(padded - 1, ' ');
   text += '\n';
 
-  AtomicFile file(kWho, path);
+  AtomicFile file(kNpy, path);
   file.write(kMagic);
   const std::array<char, 4> version_and_length{1, 0, static_cast<char>(padded & 0xFFU),
                                                static_cast<char>(padded >> 8U)};

@@ -7,7 +7,7 @@
 #include "longspan/testing/temporary_directory.h"
 
 namespace longspan {
-namespace {
+namespace npy_test {
 
 using testing::message_of;
 using testing::read_bytes;
@@ -114,5 +114,5 @@ TEST_F(NpyTest, WriterChecksTheShape) {
             "[npy] " + path_.string() + ": the shape (3) got 2 elements");
 }
 
-}  // namespace
+}  // namespace npy_test
 }  // namespace longspan

@@ -28,7 +28,6 @@ constexpr std::string_view kWho = "safetensors";
 constexpr std::size_t kLengthBytes = 8;
 constexpr std::uint64_t kLongestHeader = 100'000'000;  // what other readers accept
 constexpr std::string_view kMetadataKey = "__metadata__";
-constexpr std::string_view kChecksumKey = "checksum";
 // A header with a checksum begins so, followed by 16 digits; they are summed as zeros.
 constexpr std::string_view kChecksumPrefix = R"({"__metadata__":{"checksum":")";
 constexpr std::string_view kNoChecksum = "0000000000000000";
@@ -156,7 +155,7 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(kWho
                     [](const TensorInfo& t) { return std::tie(t.begin, t.end, t.name); });
   check_layout();
   for (std::size_t i = 0; i < tensors_.size(); ++i) index_.emplace(tensors_[i].name, i);
-  if (header_.starts_with(kChecksumPrefix)) checksum_ = metadata_.at(std::string(kChecksumKey));
+  if (header_.starts_with(kChecksumPrefix)) checksum_ = metadata_.at(kChecksumKey);
 }
 
 std::string SafetensorsFile::where() const {
@@ -341,7 +340,7 @@ std::string make_header(const std::filesystem::path& path, std::span<const Tenso
   const std::string where = fmt::format("[{}] {}", kWho, path.string());
   nlohmann::ordered_json header;
   auto& about = header[std::string(kMetadataKey)];
-  about[std::string(kChecksumKey)] = kNoChecksum;
+  about[kChecksumKey] = kNoChecksum;
   for (const auto& [key, value] : metadata) {
     require(key != kChecksumKey, "{}: the metadata key '{}' is taken", where, key);
     about[key] = value;

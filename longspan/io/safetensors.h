@@ -48,6 +48,7 @@ using Shape = std::vector<std::size_t>;
 std::string to_string(const Shape& shape);  // "[2, 3]"
 
 using Metadata = std::map<std::string, std::string>;
+inline constexpr const char* kChecksumKey = "checksum";  // of the metadata
 
 struct TensorInfo {
   std::string name;

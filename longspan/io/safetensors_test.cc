@@ -11,7 +11,7 @@
 #include "longspan/testing/temporary_directory.h"
 
 namespace longspan {
-namespace {
+namespace safetensors_test {
 
 using testing::message_of;
 using testing::read_bytes;
@@ -264,5 +264,5 @@ TEST_F(SafetensorsTest, WriterRefusesWhatCannotBeRead) {
   EXPECT_FALSE(std::filesystem::exists(path_));
 }
 
-}  // namespace
+}  // namespace safetensors_test
 }  // namespace longspan

@@ -8,9 +8,7 @@
 
 namespace longspan {
 
-namespace {
-constexpr std::string_view kMeter = "embedding";
-}
+namespace {}
 
 Embedding::Embedding(Parameters& parameters, const std::string& name, const EmbeddingConfig& config)
     : Embedding(parameters, name, config,

@@ -77,6 +77,8 @@ struct EmbeddingSaved {
 
 class Embedding {
  public:
+  static constexpr std::string_view kMeter = "embedding";
+
   Embedding(Parameters& parameters, const std::string& name, const EmbeddingConfig& config);
   // Shares the token table of another embedding, with positions of its own.
   Embedding(Parameters& parameters, const std::string& name, const EmbeddingConfig& config,

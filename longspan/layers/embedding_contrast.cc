@@ -7,8 +7,6 @@ namespace longspan {
 
 namespace {
 
-constexpr std::string_view kMeter = "embedding";
-
 // One row of the shift for a whole sequence.
 bool of_sequences(const Pass& pass, const Perturbation& error) {
   return error.shift.rows != pass.rows();

@@ -7,7 +7,7 @@
 #include "longspan/testing/dry_branch.h"
 
 namespace longspan {
-namespace {
+namespace embedding_test {
 
 using testing::Complex;
 using testing::Tensor;
@@ -169,5 +169,5 @@ TEST(Embedding, RefusesWhatIsOutsideItsTables) {
   EXPECT_EQ(error({1, 2}, {0, 2}, 0), "[embedding] token type 2; the model has 2");
 }
 
-}  // namespace
+}  // namespace embedding_test
 }  // namespace longspan

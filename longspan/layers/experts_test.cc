@@ -16,7 +16,7 @@
 #include "longspan/testing/for_each_target.h"
 
 namespace longspan {
-namespace {
+namespace experts_test {
 
 using testing::Complex;
 using testing::Tensor;
@@ -653,5 +653,5 @@ TEST(ExpectedRows, IsExactWhereItIsKnown) {
   EXPECT_EQ(expected_rows(0, 8, 1, 0), 0.0);
 }
 
-}  // namespace
+}  // namespace experts_test
 }  // namespace longspan

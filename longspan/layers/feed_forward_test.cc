@@ -5,7 +5,7 @@
 #include "longspan/testing/check_branch.h"
 
 namespace longspan {
-namespace {
+namespace feed_forward_test {
 
 using testing::Complex;
 using testing::Weights;
@@ -53,5 +53,5 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"gated_gelu_with_bias", Activation::kGelu, true, true, 1, 5, 9, 17}),
     [](const auto& instance) { return instance.param.name; });
 
-}  // namespace
+}  // namespace feed_forward_test
 }  // namespace longspan

@@ -14,7 +14,7 @@
 #include "longspan/testing/dry_branch.h"
 
 namespace longspan {
-namespace {
+namespace fourier_mixer_test {
 
 using testing::Complex;
 using testing::Tensor;
@@ -139,5 +139,5 @@ TEST(FourierMixer, RefusesWhatItCannotBe) {
             "[fnet] cannot read earlier segments; need attention with a history");
 }
 
-}  // namespace
+}  // namespace fourier_mixer_test
 }  // namespace longspan

@@ -11,8 +11,6 @@ namespace longspan {
 
 namespace {
 
-constexpr std::string_view kTransformMeter = "head";
-
 Linear make_output(Parameters& parameters, const std::string& name, const HeadConfig& config,
                    Parameter* tied) {
   if (tied != nullptr) return {parameters, name, *tied, config.bias, Role::kLastLayer};

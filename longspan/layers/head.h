@@ -37,7 +37,8 @@ struct HeadConfig {
 
 class Head {
  public:
-  static constexpr std::string_view kMeter = "softmax layer";  // beside what transforms its input
+  static constexpr std::string_view kMeter = "softmax layer";
+  static constexpr std::string_view kTransformMeter = "head";  // what transforms its input
 
   struct Saved {
     ConstMatrix input;  // what the transform saw: x, or the pooled rows

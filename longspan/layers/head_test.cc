@@ -7,7 +7,7 @@
 #include "longspan/testing/dry_branch.h"
 
 namespace longspan {
-namespace {
+namespace head_test {
 
 using testing::Complex;
 using testing::Tensor;
@@ -133,5 +133,5 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"mean_lengths", config_of(Pool::kMean, true, false, true), {3, 0, 1}}),
     [](const auto& instance) { return instance.param.name; });
 
-}  // namespace
+}  // namespace head_test
 }  // namespace longspan

@@ -16,7 +16,7 @@
 #include "longspan/testing/dry_branch.h"
 
 namespace longspan {
-namespace {
+namespace layer_cost_test {
 
 using Count = std::uint64_t;
 using testing::cost_of;
@@ -254,5 +254,5 @@ TEST(Executed, SoftmaxLayer) {
   }
 }
 
-}  // namespace
+}  // namespace layer_cost_test
 }  // namespace longspan

@@ -6,7 +6,7 @@
 #include "longspan/testing/dry_branch.h"
 
 namespace longspan {
-namespace {
+namespace linear_test {
 
 using testing::Complex;
 using testing::Tensor;
@@ -106,5 +106,5 @@ TEST(Linear, TiedWeightIsOneParameter) {
   EXPECT_EQ(layer.out(), 5U);
 }
 
-}  // namespace
+}  // namespace linear_test
 }  // namespace longspan

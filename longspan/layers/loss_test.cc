@@ -12,7 +12,7 @@
 #include "longspan/testing/temporary_directory.h"
 
 namespace longspan {
-namespace {
+namespace loss_test {
 
 using testing::message_of;
 
@@ -96,5 +96,5 @@ TEST(Loss, SaysWhatIsMissing) {
             "cross-entropy, squared-error");
 }
 
-}  // namespace
+}  // namespace loss_test
 }  // namespace longspan

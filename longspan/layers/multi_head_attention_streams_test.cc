@@ -16,7 +16,7 @@
 #include "longspan/testing/gated_retention.h"
 
 namespace longspan {
-namespace {
+namespace multi_head_attention_streams_test {
 
 using Count = std::uint64_t;
 using testing::Complex;
@@ -662,5 +662,5 @@ TEST(ExtraMechanism, IsKnownWhileItLives) {
   EXPECT_THROW(find_mechanism("retention"), Error);
 }
 
-}  // namespace
+}  // namespace multi_head_attention_streams_test
 }  // namespace longspan

@@ -7,7 +7,7 @@
 #include "longspan/testing/check_branch.h"
 
 namespace longspan {
-namespace {
+namespace multi_head_attention_test {
 
 using testing::AttentionSetting;
 using testing::Complex;
@@ -153,5 +153,5 @@ TEST(RotaryTable, NeedsAnEvenWidthAndEnoughPositions) {
   EXPECT_THROW(table.apply(Heads(x.data(), 1, 1, 3, 2), 2, false), Error);
 }
 
-}  // namespace
+}  // namespace multi_head_attention_test
 }  // namespace longspan

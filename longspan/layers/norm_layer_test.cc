@@ -5,7 +5,7 @@
 #include "longspan/testing/dry_branch.h"
 
 namespace longspan {
-namespace {
+namespace norm_layer_test {
 
 using testing::Complex;
 using testing::Tensor;
@@ -106,5 +106,5 @@ INSTANTIATE_TEST_SUITE_P(Cases, NormCases,
                                            Case{"rms_wide", NormKind::kRms, 33, 65, 0.1F}),
                          [](const auto& instance) { return instance.param.name; });
 
-}  // namespace
+}  // namespace norm_layer_test
 }  // namespace longspan

@@ -6,10 +6,6 @@
 
 namespace longspan {
 
-namespace {
-constexpr std::string_view kNormMeter = "add & norm";
-}  // namespace
-
 Residual::Residual(std::unique_ptr<Branch> branch, std::unique_ptr<Norm> norm, Wiring wiring,
                    std::size_t d_model, float dropout)
     : branch_(std::move(branch)),

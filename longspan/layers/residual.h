@@ -41,6 +41,8 @@ struct Contrast {
 
 class Residual {
  public:
+  static constexpr std::string_view kNormMeter = "add & norm";
+
   Residual(std::unique_ptr<Branch> branch, std::unique_ptr<Norm> norm, Wiring wiring,
            std::size_t d_model, float dropout);
 

@@ -5,9 +5,7 @@
 
 namespace longspan {
 
-namespace {
-constexpr std::string_view kNormMeter = "add & norm";
-}
+namespace {}
 
 const Contrastive& Residual::compared() const {
   const Contrastive* branch = branch_->contrastive();

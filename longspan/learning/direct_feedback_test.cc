@@ -12,7 +12,7 @@
 #include "longspan/testing/reference_cases.h"
 
 namespace longspan {
-namespace {
+namespace direct_feedback_test {
 
 using testing::BatchData;
 using testing::BatchShape;
@@ -161,5 +161,5 @@ TEST(DirectFeedback, RefusesWhatHasNoBlocksOfItsOwn) {
             "[dfa] experts have a loss beside the output's; need the rule bp or fa");
 }
 
-}  // namespace
+}  // namespace direct_feedback_test
 }  // namespace longspan

@@ -12,7 +12,7 @@
 #include "longspan/testing/reference_cases.h"
 
 namespace longspan {
-namespace {
+namespace end_step_test {
 
 using testing::BatchData;
 using testing::GatedRetention;
@@ -97,7 +97,7 @@ TEST(EndStep, TakesATokenOnceWhereLayersAreComputedAgain) {
     for (const char* wiring : {"post", "pre", "reversible"}) {
       ModelConfig c = tiny();
       c.wiring = wiring;
-      c.checkpointing = checkpointing && c.wiring != "reversible";
+      c.checkpointing = checkpointing && c.wiring != Wiring::kReversible;
       Training t(c);
       t.trainer.step(t.batches);
       t.expect(1, Training::kTokens, wiring);
@@ -147,5 +147,5 @@ TEST(EndStep, LeavesFrozenLayersAlone) {
   u.expect(1, 0, "adapters");
 }
 
-}  // namespace
+}  // namespace end_step_test
 }  // namespace longspan

@@ -13,7 +13,7 @@
 #include "longspan/testing/reference_cases.h"
 
 namespace longspan {
-namespace {
+namespace feedback_alignment_test {
 
 using testing::BatchData;
 using testing::ModelCase;
@@ -170,5 +170,5 @@ TEST(FeedbackAlignment, IsWhatPepitaComesToInTwoLayers) {
   EXPECT_LT(worse, 1e-4);
 }
 
-}  // namespace
+}  // namespace feedback_alignment_test
 }  // namespace longspan

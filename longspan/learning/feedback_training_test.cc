@@ -10,7 +10,7 @@
 #include "longspan/testing/reference_cases.h"
 
 namespace longspan {
-namespace {
+namespace feedback_training_test {
 
 using testing::BatchData;
 using testing::BatchShape;
@@ -89,5 +89,5 @@ TEST(FeedbackRules, TeachMoreThanTheLastLayer) {
   set_thread_count(usual);
 }
 
-}  // namespace
+}  // namespace feedback_training_test
 }  // namespace longspan

@@ -95,7 +95,7 @@ void ForwardLearning::standard_pass(const Batch& batch, RandomKey key, Matrix sc
   for (const bool encoder : {true, false}) {
     if (!(encoder ? model_.has_encoder() : model_.has_decoder())) continue;
     const Place::Part part(encoder ? ModelPart::kEncoder : ModelPart::kDecoder);
-    const Place::Scope place("embedding", Phase::kForward);
+    const Place::Scope place(Embedding::kMeter, Phase::kForward);
     Model::Side v = side(batch, key, encoder, step);
     v.pass.memory = y;
     Outputs& kept = outputs(encoder, step);
@@ -253,7 +253,7 @@ void ForwardLearning::learn_side(const Batch& batch, bool encoder, RandomKey key
                                  float scale, Step& step) const {
   Arena& arena = *step.arena;
   const Place::Part part(encoder ? ModelPart::kEncoder : ModelPart::kDecoder);
-  const Place::Scope place("embedding", Phase::kForward);
+  const Place::Scope place(Embedding::kMeter, Phase::kForward);
   Model::Side v = side(batch, key, encoder, step);
   const std::size_t d = model_.config().d_model;
   const bool both = model_.has_encoder() && model_.has_decoder();

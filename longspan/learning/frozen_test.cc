@@ -10,7 +10,7 @@
 #include "longspan/testing/reference_cases.h"
 
 namespace longspan {
-namespace {
+namespace frozen_test {
 
 using testing::BatchData;
 using testing::ModelCase;
@@ -208,5 +208,5 @@ TEST(Frozen, RefusesWhatCannotBe) {
             "or post wiring");
 }
 
-}  // namespace
+}  // namespace frozen_test
 }  // namespace longspan

@@ -21,7 +21,7 @@
 #include "longspan/testing/model_samples.h"
 
 namespace longspan {
-namespace {
+namespace model_walk_test {
 
 using testing::BatchData;
 using testing::ModelCase;
@@ -71,8 +71,8 @@ Feedback feedback_of(std::uint64_t n) {
 // Whether the rule has no way through such a model; it says so then.
 bool refuses(std::string_view rule, const ModelConfig& c, bool experts) {
   if (rule.ends_with("pepita")) return c.embedding_projection || !c.stages.empty();
-  return rule == "dfa" && (experts || c.family == Family::kEncoderDecoder || c.wiring == Wiring::kReversible ||
-                           !c.stages.empty());
+  return rule == "dfa" && (experts || c.family == Family::kEncoderDecoder ||
+                           c.wiring == Wiring::kReversible || !c.stages.empty());
 }
 
 void expect_walked(const ModelCase& c, std::uint64_t n) {
@@ -226,5 +226,5 @@ TEST(Walk, IsWhatItsPredecessorsSaid) {
   EXPECT_LT(adapted, 520U);  // one in four has adapters
 }
 
-}  // namespace
+}  // namespace model_walk_test
 }  // namespace longspan

@@ -8,7 +8,7 @@
 #include "longspan/testing/temporary_directory.h"
 
 namespace longspan {
-namespace {
+namespace regression_test {
 
 // y_0 = x_0 + 2·x_1, y_1 = −x_2.
 struct Line {
@@ -89,5 +89,5 @@ TEST(Regression, NeedsAHeadOfNumbers) {
             "[model] the loss squared-error of a language model; need a classifier or tagger head");
 }
 
-}  // namespace
+}  // namespace regression_test
 }  // namespace longspan

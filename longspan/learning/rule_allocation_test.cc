@@ -7,7 +7,7 @@
 #include "longspan/testing/reference_cases.h"
 
 namespace longspan {
-namespace {
+namespace rule_allocation_test {
 
 using testing::allocations;
 using testing::BatchData;
@@ -37,5 +37,5 @@ TEST(RuleAllocations, NoneAfterTheFirstStep) {
   }
 }
 
-}  // namespace
+}  // namespace rule_allocation_test
 }  // namespace longspan

@@ -5,7 +5,7 @@
 #include "longspan/base/error.h"
 
 namespace longspan {
-namespace {
+namespace schedule_test {
 
 ScheduleConfig schedule(const char* kind) {
   return {.kind = kind, .peak = 1.0F, .floor = 0.1F, .warmup = 10, .total = 110};
@@ -48,5 +48,5 @@ TEST(Schedule, RefusesWhatMakesNoSense) {
   EXPECT_THROW(check(c), Error);
 }
 
-}  // namespace
+}  // namespace schedule_test
 }  // namespace longspan

@@ -12,7 +12,7 @@
 #include "longspan/base/parallel.h"
 
 namespace longspan {
-namespace {
+namespace trainer_test {
 
 ModelConfig tiny() {
   ModelConfig c;
@@ -226,5 +226,5 @@ TEST(Trainer, RefusesWhatMakesNoSense) {
   EXPECT_THROW(trainer.step(std::span(&ignored.batch, 1)), Error);
 }
 
-}  // namespace
+}  // namespace trainer_test
 }  // namespace longspan

@@ -13,7 +13,7 @@
 #include "longspan/testing/test_name.h"
 
 namespace longspan {
-namespace {
+namespace decode_test {
 
 using testing::BatchData;
 
@@ -205,5 +205,5 @@ TEST(DecodeErrors, SayWhatIsNeeded) {
             "language-model head");
 }
 
-}  // namespace
+}  // namespace decode_test
 }  // namespace longspan

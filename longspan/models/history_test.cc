@@ -9,7 +9,7 @@
 #include "longspan/testing/reference_cases.h"
 
 namespace longspan {
-namespace {
+namespace history_test {
 
 ModelConfig config_of(const std::string& wiring) {
   ModelConfig c;
@@ -115,5 +115,5 @@ TEST(History, SaysWhatDoesNotFit) {
   }
 }
 
-}  // namespace
+}  // namespace history_test
 }  // namespace longspan

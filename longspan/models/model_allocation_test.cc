@@ -7,7 +7,7 @@
 #include "longspan/testing/reference_cases.h"
 
 namespace longspan {
-namespace {
+namespace model_allocation_test {
 
 using testing::allocations;
 using testing::BatchData;
@@ -91,5 +91,5 @@ TEST(Allocations, NoneWhileDecoding) {
   }
 }
 
-}  // namespace
+}  // namespace model_allocation_test
 }  // namespace longspan

@@ -4,7 +4,7 @@
 #include "longspan/models/model.h"
 
 namespace longspan {
-namespace {
+namespace model_config_test {
 
 std::string error_of(const std::string& options) {
   try {
@@ -149,5 +149,5 @@ TEST(Model, BackwardNeedsItsForward) {
   EXPECT_EQ(error(batch), refusal) << "its memory was used again";
 }
 
-}  // namespace
+}  // namespace model_config_test
 }  // namespace longspan

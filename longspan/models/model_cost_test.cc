@@ -14,7 +14,7 @@
 #include "longspan/testing/test_name.h"
 
 namespace longspan {
-namespace {
+namespace model_cost_test {
 
 using testing::BatchData;
 using testing::BatchShape;
@@ -246,5 +246,5 @@ TEST(Executed, EncoderDecoder) {
   EXPECT_EQ(table.size(), 6U) << "and nothing else";
 }
 
-}  // namespace
+}  // namespace model_cost_test
 }  // namespace longspan

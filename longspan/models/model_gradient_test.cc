@@ -13,7 +13,7 @@
 #include "longspan/testing/reference_model.h"
 
 namespace longspan {
-namespace {
+namespace model_gradient_test {
 
 using testing::BatchData;
 using testing::Complex;
@@ -113,5 +113,5 @@ TEST(ModelCases, GiveEveryFieldTwoValues) {
   }
 }
 
-}  // namespace
+}  // namespace model_gradient_test
 }  // namespace longspan

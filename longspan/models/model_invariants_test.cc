@@ -12,7 +12,7 @@
 #include "longspan/testing/reference_cases.h"
 
 namespace longspan {
-namespace {
+namespace model_invariants_test {
 
 using testing::BatchData;
 using testing::BatchShape;
@@ -213,5 +213,5 @@ TEST(Threads, DoNotChangeTheBitsOfALargerStep) {
   }
 }
 
-}  // namespace
+}  // namespace model_invariants_test
 }  // namespace longspan

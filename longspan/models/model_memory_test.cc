@@ -7,7 +7,7 @@
 #include "longspan/testing/reference_cases.h"
 
 namespace longspan {
-namespace {
+namespace model_memory_test {
 
 using testing::BatchData;
 using testing::BatchShape;
@@ -168,5 +168,5 @@ TEST(Decode, TakesWhatWasBookedForAFullCache) {
   }
 }
 
-}  // namespace
+}  // namespace model_memory_test
 }  // namespace longspan

@@ -10,7 +10,7 @@
 #include "longspan/models/model.h"
 
 namespace longspan {
-namespace {
+namespace presets_test {
 
 TEST(Presets, HaveTheirPublishedParameters) {
   // Of models with their output layer; longspan/cost counts encoders without.
@@ -46,5 +46,5 @@ TEST(Presets, SuggestTheNearestName) {
   }
 }
 
-}  // namespace
+}  // namespace presets_test
 }  // namespace longspan

@@ -14,7 +14,7 @@
 #include "longspan/testing/temporary_directory.h"
 
 namespace longspan {
-namespace {
+namespace pretrained_test {
 
 using Json = nlohmann::json;
 using testing::message_of;
@@ -319,5 +319,5 @@ TEST(Pretrained, SaysWhatIsWrongWithAConfig) {
             "[pretrained] the config is array; need an object");
 }
 
-}  // namespace
+}  // namespace pretrained_test
 }  // namespace longspan

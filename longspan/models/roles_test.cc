@@ -6,7 +6,7 @@
 #include "longspan/testing/reference_cases.h"
 
 namespace longspan {
-namespace {
+namespace roles_test {
 
 using testing::ModelCase;
 
@@ -60,7 +60,7 @@ TEST(Roles, AreWhatTheNamesSay) {
 TEST(Roles, OfEveryMechanismAreWhatTheNamesSay) {
   for (const Mechanism& mechanism : mechanisms()) {
     for (const ModelConfig& c : testing::models_around(mechanism)) {
-      SCOPED_TRACE(c.family + " " + c.attention);
+      SCOPED_TRACE(fmt::format("{} {}", c.family, c.attention));
       expect_roles(c);
     }
   }
@@ -73,5 +73,5 @@ TEST(Roles, OfEveryMechanismAreWhatTheNamesSay) {
   }
 }
 
-}  // namespace
+}  // namespace roles_test
 }  // namespace longspan

@@ -7,10 +7,7 @@
 
 namespace longspan {
 
-namespace {
-constexpr std::string_view kFinalMeter = "final norm";
-constexpr std::string_view kStreamsMeter = "streams";
-}  // namespace
+namespace {}  // namespace
 
 Stack::Stack(Parameters& parameters, const std::string& name, const StackConfig& config)
     : config_(config), stages_(config.stages, config.layers.size()) {

@@ -57,6 +57,9 @@ struct StackBeside {
 
 class Stack {
  public:
+  static constexpr std::string_view kFinalMeter = "final norm";
+  static constexpr std::string_view kStreamsMeter = "streams";
+
   // What forward leaves for backward. Reused from step to step.
   struct Tape {
     std::vector<ResidualSaved> residuals;

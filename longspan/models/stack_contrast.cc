@@ -6,9 +6,7 @@
 
 namespace longspan {
 
-namespace {
-constexpr std::string_view kFinalMeter = "final norm";
-}
+namespace {}
 
 Stack::Turns Stack::start(const Pass& pass, Matrix x, Arena& arena) const {
   const Turns t{x, arena.matrix(pass.rows(), width())};

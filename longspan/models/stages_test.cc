@@ -13,7 +13,7 @@
 #include "longspan/testing/reference_cases.h"
 
 namespace longspan {
-namespace {
+namespace stages_test {
 
 using testing::BatchData;
 using testing::BatchShape;
@@ -213,5 +213,5 @@ TEST(Stages, RefuseWhatTheyCannotDo) {
   EXPECT_THROW(model.walk_training({.batch = 1, .length = 2}), Error);
 }
 
-}  // namespace
+}  // namespace stages_test
 }  // namespace longspan

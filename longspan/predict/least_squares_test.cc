@@ -5,7 +5,7 @@
 #include <cmath>
 
 namespace longspan {
-namespace {
+namespace least_squares_test {
 
 TEST(FitSeconds, FindsWhatMadeThePoints) {
   const std::vector<double> truth = {2e-11, 0.0, 3e-9, 5e-6};
@@ -44,5 +44,5 @@ TEST(FitSeconds, AQuantityThatNeverOccursCostsNothing) {
   EXPECT_EQ(fit.coefficients[1], 0.0);
 }
 
-}  // namespace
+}  // namespace least_squares_test
 }  // namespace longspan

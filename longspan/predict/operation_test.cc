@@ -13,7 +13,7 @@
 #include "longspan/testing/reference_cases.h"
 
 namespace longspan {
-namespace {
+namespace operation_test {
 
 using testing::BatchData;
 using testing::ModelCase;
@@ -93,5 +93,5 @@ TEST(Quantities, TheBusiestThreadCounts) {
   EXPECT_EQ(three[0], 65536.0 / 2) << "four pieces take two rounds on three threads";
 }
 
-}  // namespace
+}  // namespace operation_test
 }  // namespace longspan

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kRows = 12;
 constexpr std::size_t kColumnWidth = 9;
 constexpr std::size_t kCurves = 6;
-constexpr std::size_t kMostLengths = 9;
+constexpr std::size_t kMostTicks = 9;
 
 struct Curve {
   char letter = 'a';
@@ -25,7 +25,7 @@ struct Curve {
 
 // What fits: the last lengths.
 std::vector<std::uint64_t> lengths_of(const CompareRecord& r) {
-  const std::size_t first = r.lengths.size() - std::min(r.lengths.size(), kMostLengths);
+  const std::size_t first = r.lengths.size() - std::min(r.lengths.size(), kMostTicks);
   return {r.lengths.begin() + static_cast<std::ptrdiff_t>(first), r.lengths.end()};
 }
 

@@ -9,7 +9,7 @@
 #include "longspan/base/error.h"
 
 namespace longspan {
-namespace {
+namespace compare_record_test {
 
 using nlohmann::json;
 using testing::HasSubstr;
@@ -111,5 +111,5 @@ TEST(CompareRecord, PassesOverFieldsOfLaterVersions) {
   EXPECT_EQ(message(later), "");
 }
 
-}  // namespace
+}  // namespace compare_record_test
 }  // namespace longspan

@@ -10,7 +10,7 @@
 #include "longspan/report/compare_text.h"
 
 namespace longspan {
-namespace {
+namespace compare_summary_test {
 
 using ::testing::HasSubstr;
 
@@ -214,5 +214,5 @@ TEST(CompareText, NumbersHaveCommas) {
   EXPECT_EQ(with_commas(1000007), "1,000,007");
 }
 
-}  // namespace
+}  // namespace compare_summary_test
 }  // namespace longspan

@@ -39,7 +39,7 @@ std::string right(const std::string& text, std::size_t width) {
   return fmt::format("{:>{}}", text, width);
 }
 
-std::string heading(const CompareRecord& r) {
+std::string text_heading(const CompareRecord& r) {
   const CompareSettings& s = r.settings;
   const std::string model =
       s.bare ? fmt::format("attention alone, {} heads of {}", s.heads, s.d_model / s.heads)
@@ -192,7 +192,7 @@ std::string quoted(std::string text) {
 }  // namespace
 
 std::string compare_text(const CompareRecord& r) {
-  std::string text = heading(r) + "\n" + time_table(r) + "\n" + memory_table(r) + "\n";
+  std::string text = text_heading(r) + "\n" + time_table(r) + "\n" + memory_table(r) + "\n";
   const std::string notes = remarks(r);
   if (!notes.empty()) text += notes + "\n";
   text += compare_plot(r) + "\n" + fusion_text(r) + prediction_text(r.prediction);

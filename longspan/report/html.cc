@@ -12,7 +12,7 @@ namespace longspan {
 namespace {
 
 // Three digits that count, without an exponent: 0.0123, 1.23, 123, 1234.
-std::string three_digits(double value) {
+std::string significant(double value) {
   const double size = std::abs(value);
   const int before = size < 1.0 ? 1 : static_cast<int>(std::floor(std::log10(size))) + 1;
   return fmt::format("{:.{}f}", value, std::max(0, 3 - before));
@@ -56,7 +56,7 @@ std::string seconds_text(double seconds) {
   }
   for (const auto& [size, unit] : kUnits) {
     // 0.9996 ms rounds to 1.00 ms.
-    if (seconds >= 0.9995 * size) return fmt::format("{} {}", three_digits(seconds / size), unit);
+    if (seconds >= 0.9995 * size) return fmt::format("{} {}", significant(seconds / size), unit);
   }
   return seconds == 0.0 ? "0 s" : fmt::format("{:.2e} s", seconds);
 }

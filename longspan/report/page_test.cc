@@ -10,7 +10,7 @@
 #include "longspan/report/page_tables.h"
 
 namespace longspan {
-namespace {
+namespace page_test {
 
 std::string read_text(const std::string& path) {
   std::ifstream in(std::string(LONGSPAN_SOURCE_DIR) + "/" + path, std::ios::binary);
@@ -128,5 +128,5 @@ TEST(HtmlTest, Numbers) {
   EXPECT_EQ(number(std::nullopt, &ratio_text), "–");
 }
 
-}  // namespace
+}  // namespace page_test
 }  // namespace longspan

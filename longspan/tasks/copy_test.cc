@@ -7,7 +7,7 @@
 #include "longspan/testing/temporary_directory.h"
 
 namespace longspan {
-namespace {
+namespace copy_test {
 
 using testing::message_of;
 
@@ -80,5 +80,5 @@ TEST(Copy, AsksForADecoder) {
   EXPECT_NE(message_of([] { CopyTask({.length = 8, .symbols = 0}); }), "");
 }
 
-}  // namespace
+}  // namespace copy_test
 }  // namespace longspan

@@ -7,7 +7,7 @@
 #include "longspan/testing/temporary_directory.h"
 
 namespace longspan {
-namespace {
+namespace image_task_test {
 
 const std::string kSmall = LONGSPAN_SOURCE_DIR "/data/mnist-small";
 
@@ -60,5 +60,5 @@ TEST(ImageTask, SaysWhatItCannotDo) {
             "[images] its models read no text; need a task of tokens");
 }
 
-}  // namespace
+}  // namespace image_task_test
 }  // namespace longspan

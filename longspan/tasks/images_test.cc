@@ -10,7 +10,7 @@
 #include "longspan/testing/temporary_directory.h"
 
 namespace longspan {
-namespace {
+namespace images_test {
 
 using testing::message_of;
 using testing::TemporaryDirectory;
@@ -89,5 +89,5 @@ TEST(Images, FeaturesAndTokens) {
   EXPECT_NE(message_of([&] { ImageCorpus::patches(set, 3); }).find("divisor"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace images_test
 }  // namespace longspan

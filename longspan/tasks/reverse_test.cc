@@ -8,7 +8,7 @@
 #include "longspan/testing/temporary_directory.h"
 
 namespace longspan {
-namespace {
+namespace reverse_test {
 
 using testing::message_of;
 
@@ -73,5 +73,5 @@ TEST(Reverse, AsksForAnEncoderAndADecoder) {
   EXPECT_NE(message_of([] { ReverseTask({.length = 0, .symbols = 3}); }), "");
 }
 
-}  // namespace
+}  // namespace reverse_test
 }  // namespace longspan

@@ -7,7 +7,7 @@
 #include "longspan/testing/temporary_directory.h"
 
 namespace longspan {
-namespace {
+namespace symbols_test {
 
 using testing::message_of;
 
@@ -39,5 +39,5 @@ TEST(Symbols, AreReadAndWritten) {
             "[copy] no symbols; need some from 1 to 17, such as \"3 1 2\"");
 }
 
-}  // namespace
+}  // namespace symbols_test
 }  // namespace longspan

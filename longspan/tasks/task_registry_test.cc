@@ -4,7 +4,7 @@
 #include "longspan/testing/temporary_directory.h"
 
 namespace longspan {
-namespace {
+namespace task_registry_test {
 
 TEST(Tasks, AreFoundByName) {
   EXPECT_FALSE(tasks().empty());
@@ -46,5 +46,5 @@ TEST(Tasks, SplitsHaveNames) {
             std::string::npos);
 }
 
-}  // namespace
+}  // namespace task_registry_test
 }  // namespace longspan

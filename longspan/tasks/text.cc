@@ -10,7 +10,7 @@ namespace longspan {
 
 namespace {
 
-constexpr std::string_view kWho = "text";
+constexpr std::string_view kText = "text";
 
 template <class Token>
 std::vector<Token> narrow(std::span<const std::int32_t> tokens) {
@@ -21,15 +21,15 @@ std::vector<Token> narrow(std::span<const std::int32_t> tokens) {
 }
 
 std::size_t rows_of(const TokenBatch& batch) {
-  require(batch.length > 0, "[{}] got windows of 0 tokens; need at least 1", kWho);
+  require(batch.length > 0, "[{}] got windows of 0 tokens; need at least 1", kText);
   require(batch.inputs.size() == batch.targets.size() && batch.inputs.size() % batch.length == 0,
           "[{}] got room for {} inputs and {} targets; need the same whole number of windows of {}",
-          kWho, batch.inputs.size(), batch.targets.size(), batch.length);
+          kText, batch.inputs.size(), batch.targets.size(), batch.length);
   return batch.inputs.size() / batch.length;
 }
 
 std::size_t count_windows(std::size_t tokens, std::size_t length) {
-  require(length > 0, "[{}] got windows of 0 tokens; need at least 1", kWho);
+  require(length > 0, "[{}] got windows of 0 tokens; need at least 1", kText);
   return tokens == 0 ? 0 : (tokens - 1) / length;
 }
 
@@ -59,7 +59,7 @@ void TokenSequence::copy(std::size_t first, std::span<std::int32_t> into) const 
   std::visit(
       [&](const auto& tokens) {
         require(first <= tokens.size() && into.size() <= tokens.size() - first,
-                "[{}] got tokens {} to {}; need them below {}", kWho, first, first + into.size(),
+                "[{}] got tokens {} to {}; need them below {}", kText, first, first + into.size(),
                 tokens.size());
         std::copy_n(tokens.begin() + static_cast<std::ptrdiff_t>(first), into.size(), into.begin());
       },
@@ -67,7 +67,7 @@ void TokenSequence::copy(std::size_t first, std::span<std::int32_t> into) const 
 }
 
 TextCorpus::TextCorpus(const std::filesystem::path& path, std::string_view kind)
-    : TextCorpus(path, read_file(kWho, path), kind) {}
+    : TextCorpus(path, read_file(kText, path), kind) {}
 
 TextCorpus::TextCorpus(const std::filesystem::path& path, const std::string& text,
                        std::string_view kind)
@@ -78,15 +78,15 @@ TextCorpus::TextCorpus(const std::filesystem::path& path, const std::string& tex
 TextCorpus::TextCorpus(const std::filesystem::path& path, Vocabulary vocabulary)
     : name_(path.string()),
       vocabulary_(std::move(vocabulary)),
-      tokens_(vocabulary_.encode(name_, read_file(kWho, path)), vocabulary_.size()) {}
+      tokens_(vocabulary_.encode(name_, read_file(kText, path)), vocabulary_.size()) {}
 
 void TextCorpus::require_length(std::size_t length) const {
-  require(length > 0, "[{}] the length is 0; need at least 1", kWho);
+  require(length > 0, "[{}] the length is 0; need at least 1", kText);
   // Validation is the smaller part: ⌈T/10⌉ ≥ n + 1 from T = 10 n + 1 on; then ⌊9T/10⌋ ≥ n + 1 too,
   // since 9 n ≥ n + 1.
   require((size() + 9) / 10 > length,
           "[{}] {} has {} tokens; need at least {} for length {} (one tenth is for validation)",
-          kWho, name_, size(), 10 * length + 1, length);
+          kText, name_, size(), 10 * length + 1, length);
 }
 
 void TextCorpus::training_batch(std::uint64_t seed, std::uint64_t step,
@@ -119,7 +119,7 @@ void TextCorpus::consecutive(std::size_t begin, std::size_t end, std::size_t fir
   const std::size_t rows = rows_of(batch);
   const std::size_t available = count_windows(end - begin, batch.length);
   require(first <= available && rows <= available - first,
-          "[{}] got windows {} to {}; {} has {} of length {}", kWho, first, first + rows, name_,
+          "[{}] got windows {} to {}; {} has {} of length {}", kText, first, first + rows, name_,
           available, batch.length);
   for (std::size_t row = 0; row < rows; ++row) {
     copy_window(tokens_, begin + (first + row) * batch.length, row, batch);

@@ -8,7 +8,7 @@
 #include "longspan/testing/temporary_directory.h"
 
 namespace longspan {
-namespace {
+namespace text_task_test {
 
 using testing::message_of;
 using testing::TemporaryDirectory;
@@ -88,5 +88,5 @@ TEST_F(TextTaskTest, TooLittleTextIsRefused) {
                 "validation)");
 }
 
-}  // namespace
+}  // namespace text_task_test
 }  // namespace longspan

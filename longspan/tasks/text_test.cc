@@ -7,7 +7,7 @@
 #include "longspan/testing/temporary_directory.h"
 
 namespace longspan {
-namespace {
+namespace text_test {
 
 using testing::message_of;
 using testing::TemporaryDirectory;
@@ -146,5 +146,5 @@ TEST_F(TextTest, Messages) {
   EXPECT_NE(message_of([&] { TextCorpus(path_, "bytes").require_length(1); }), "");
 }
 
-}  // namespace
+}  // namespace text_test
 }  // namespace longspan

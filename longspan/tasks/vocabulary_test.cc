@@ -7,7 +7,7 @@
 #include "longspan/testing/temporary_directory.h"
 
 namespace longspan {
-namespace {
+namespace vocabulary_test {
 
 using testing::message_of;
 
@@ -85,5 +85,5 @@ TEST(Vocabulary, Messages) {
             "[vocabulary] 55296 is not a Unicode code point");
 }
 
-}  // namespace
+}  // namespace vocabulary_test
 }  // namespace longspan

@@ -20,8 +20,6 @@ std::vector<float> normals(std::size_t count, RandomKey key) {
   return x;
 }
 
-std::vector<double> widen(const std::vector<float>& x) { return {x.begin(), x.end()}; }
-
 std::size_t bias_planes(const AttentionCase& c) {
   switch (c.bias) {
     case BiasKind::kNone:

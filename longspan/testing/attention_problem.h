@@ -80,6 +80,8 @@ class Alone {
   LoneAttention lone_;
 };
 
+inline std::vector<double> widen(const std::vector<float>& x) { return {x.begin(), x.end()}; }
+
 // What of its layer a mechanism reads beside q, k and v.
 struct Wants {
   bool shared_qk = false;

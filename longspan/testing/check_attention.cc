@@ -15,15 +15,13 @@ namespace {
 
 constexpr double kEpsilon = std::numeric_limits<float>::epsilon();
 
-std::vector<double> widen(const std::vector<float>& x) { return {x.begin(), x.end()}; }
-
 // Sums of `terms` products round to about √terms·ε of their scale; softmax and its derivative chain
 // a handful of such sums.
 double tolerance(std::size_t terms) {
   return 6 * kEpsilon * std::sqrt(16.0 + static_cast<double>(terms));
 }
 
-void expect_close(const std::vector<double>& got, const std::vector<double>& want,
+void expect_near(const std::vector<double>& got, const std::vector<double>& want,
                   std::size_t terms, const char* what) {
   const double error = relative_error(got, want);
   EXPECT_LE(error, tolerance(terms)) << what;
@@ -89,16 +87,16 @@ void check_exact(const AttentionMaker& make, const AttentionCase& c) {
   const auto want = reference.backward(AttentionProblem::dense(r.heads(p.dy, c.heads, c.m, c.e)));
   const std::size_t group = c.heads / c.kv_heads;
   const std::size_t terms = c.n + c.d + c.e;
-  expect_close(AttentionProblem::dense(r.heads(p.y, c.heads, c.m, c.e)), reference.forward(), terms,
+  expect_near(AttentionProblem::dense(r.heads(p.y, c.heads, c.m, c.e)), reference.forward(), terms,
                "y");
-  expect_close(AttentionProblem::dense(r.heads(p.dq, c.heads, c.m, c.d)), want.q, terms, "dq");
-  expect_close(AttentionProblem::dense(r.heads(p.dk, c.kv_heads, c.n, c.d)), want.k,
+  expect_near(AttentionProblem::dense(r.heads(p.dq, c.heads, c.m, c.d)), want.q, terms, "dq");
+  expect_near(AttentionProblem::dense(r.heads(p.dk, c.kv_heads, c.n, c.d)), want.k,
                terms + group * c.m, "dk");
-  expect_close(AttentionProblem::dense(r.heads(p.dv, c.kv_heads, c.n, c.e)), want.v,
+  expect_near(AttentionProblem::dense(r.heads(p.dv, c.kv_heads, c.n, c.e)), want.v,
                terms + group * c.m, "dv");
   std::vector<double> dbias = widen(p.dbias);
   for (double& x : dbias) x -= 0.5;
-  expect_close(dbias, want.bias, terms + c.batch * c.heads, "dbias");
+  expect_near(dbias, want.bias, terms + c.batch * c.heads, "dbias");
 }
 
 void check_cost(const AttentionMaker& make, const AttentionCase& c) {
@@ -257,7 +255,7 @@ void check_layout(const AttentionMaker& make, const AttentionCase& c) {
   in_columns.run(attention, false);
   in_planes.run(attention, false);
   const auto& r = in_columns;
-  expect_close(AttentionProblem::dense(r.heads(r.y, c.heads, c.m, c.e)), widen(in_planes.y),
+  expect_near(AttentionProblem::dense(r.heads(r.y, c.heads, c.m, c.e)), widen(in_planes.y),
                c.n + c.d, "y");
 }
 
@@ -347,7 +345,7 @@ void check_decode(const AttentionMaker& make) {
       SCOPED_TRACE(last);
       const DecodeStep step(p, done, last);
       const std::vector<float> y = run_step(*attention, p, step, notes);
-      expect_close(widen(y), rows_of_the_whole(*attention, p, step), c.n + c.d, "decoded rows");
+      expect_near(widen(y), rows_of_the_whole(*attention, p, step), c.n + c.d, "decoded rows");
       all.insert(all.end(), y.begin(), y.end());
       done = last;
     }

@@ -7,7 +7,7 @@
 #include "longspan/testing/temporary_directory.h"
 
 namespace longspan {
-namespace {
+namespace run_directory_test {
 
 using testing::message_of;
 using testing::TemporaryDirectory;
@@ -139,5 +139,5 @@ TEST(Patience, CountsEvaluationsThatAreNoBetter) {
   EXPECT_EQ(patience.best_step, 40U);
 }
 
-}  // namespace
+}  // namespace run_directory_test
 }  // namespace longspan

@@ -9,7 +9,7 @@
 #include "longspan/training/writer.h"
 
 namespace longspan {
-namespace {
+namespace training_run_test {
 
 using testing::message_of;
 using testing::read_bytes;
@@ -160,5 +160,5 @@ TEST(Writer, AnEncoderAndADecoderAnswer) {
   EXPECT_EQ(answer, (std::vector<std::int32_t>{5, 1, 4, 0}));
 }
 
-}  // namespace
+}  // namespace training_run_test
 }  // namespace longspan

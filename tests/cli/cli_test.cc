@@ -18,7 +18,7 @@
 #include "longspan/testing/command_line.h"
 
 namespace longspan::testing {
-namespace {
+namespace cli_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -305,5 +305,5 @@ TEST(Interrupt, SavesAndSaysHowToGoOn) {
   EXPECT_EQ(longspan({"eval", m}).status, 0);
 }
 
-}  // namespace
+}  // namespace cli_test
 }  // namespace longspan::testing

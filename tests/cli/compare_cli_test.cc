@@ -23,7 +23,7 @@
 #include "longspan/testing/command_line.h"
 
 namespace longspan::testing {
-namespace {
+namespace compare_cli_test {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -308,5 +308,5 @@ TEST_F(Compare, ErrorsAreMeasuredOnAModelsOwnTensors) {
   EXPECT_EQ(point(r, "linear", 4096)["status"], "ok");
 }
 
-}  // namespace
+}  // namespace compare_cli_test
 }  // namespace longspan::testing

@@ -14,7 +14,7 @@
 #include "longspan/testing/command_line.h"
 
 namespace longspan::testing {
-namespace {
+namespace cost_cli_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -513,5 +513,5 @@ TEST(Cost, RefusesBadInputInOneSentence) {
   }
 }
 
-}  // namespace
+}  // namespace cost_cli_test
 }  // namespace longspan::testing

@@ -6,7 +6,7 @@
 #include "longspan/testing/command_line.h"
 
 namespace longspan::testing {
-namespace {
+namespace cost_config_cli_test {
 
 using Json = nlohmann::json;
 
@@ -112,5 +112,5 @@ TEST(Cost, DrawnFeaturesAreNoParameters) {
   }
 }
 
-}  // namespace
+}  // namespace cost_config_cli_test
 }  // namespace longspan::testing

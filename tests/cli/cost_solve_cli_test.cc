@@ -13,7 +13,7 @@
 #include "longspan/testing/command_line.h"
 
 namespace longspan::testing {
-namespace {
+namespace cost_solve_cli_test {
 
 using ::testing::HasSubstr;
 using Json = nlohmann::json;
@@ -197,5 +197,5 @@ TEST(CostTraining, MechanismsOfTheDecoder) {
   EXPECT_EQ(layer(plain, "encoder_mha"), layer(decoder, "encoder_mha"));
 }
 
-}  // namespace
+}  // namespace cost_solve_cli_test
 }  // namespace longspan::testing

@@ -10,7 +10,7 @@
 #include "longspan/testing/command_line.h"
 
 namespace longspan::testing {
-namespace {
+namespace pattern_cli_test {
 
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -66,5 +66,5 @@ TEST(Pattern, RefusesNonsense) {
   EXPECT_EQ(longspan({"pattern", "linformer", "--causal"}).status, 2);
 }
 
-}  // namespace
+}  // namespace pattern_cli_test
 }  // namespace longspan::testing

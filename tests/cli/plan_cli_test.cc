@@ -14,7 +14,7 @@
 #include "longspan/testing/command_line.h"
 
 namespace longspan::testing {
-namespace {
+namespace plan_cli_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -211,5 +211,5 @@ TEST_F(EmptyCache, VerifiedCountsAndArenaAreEqual) {
   }
 }
 
-}  // namespace
+}  // namespace plan_cli_test
 }  // namespace longspan::testing

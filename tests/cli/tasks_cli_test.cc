@@ -10,7 +10,7 @@
 #include "longspan/testing/command_line.h"
 
 namespace longspan::testing {
-namespace {
+namespace tasks_cli_test {
 
 using nlohmann::json;
 using ::testing::AllOf;
@@ -92,5 +92,5 @@ TEST(TaskCommands, HelpNamesEveryOption) {
   }
 }
 
-}  // namespace
+}  // namespace tasks_cli_test
 }  // namespace longspan::testing

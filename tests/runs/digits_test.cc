@@ -9,7 +9,7 @@
 #include "longspan/tasks/images.h"
 
 namespace longspan {
-namespace {
+namespace digits_test {
 
 struct Digits {
   ImageCorpus corpus{LONGSPAN_SOURCE_DIR "/data/mnist-small"};
@@ -90,5 +90,5 @@ TEST(Digits, AreLearntByEveryRule) {
   EXPECT_GT(pepita.alignment, 0.05) << "it points where backpropagation does";
 }
 
-}  // namespace
+}  // namespace digits_test
 }  // namespace longspan

@@ -16,7 +16,7 @@
 #include "longspan/testing/test_name.h"
 
 namespace longspan {
-namespace {
+namespace pepita_test {
 
 using testing::BatchData;
 using testing::BatchShape;
@@ -127,7 +127,7 @@ TEST_P(ForwardMechanism, IsRightInEveryFamilyAndWiring) {
         .length = 67,
         .source_length = c.family == Family::kEncoderDecoder ? std::size_t{35} : 0,
         .padded = able.key_lengths};
-    SCOPED_TRACE(c.family + " " + c.wiring);
+    SCOPED_TRACE(fmt::format("{} {}", c.family, c.wiring));
     const BatchData data(c, shape, 3);
     const Feedback feedback{.error_space = c.wiring == Wiring::kPreNorm ? "model" : "vocabulary"};
     const auto kept = checked_gradients(c, data.view(), "pepita", feedback);
@@ -303,5 +303,5 @@ TEST(Mempepita, TakesAThirdMoreProductsOfWeights) {
   EXPECT_EQ(3 * products(Recall::kCompute), 4 * products(Recall::kKeep));
 }
 
-}  // namespace
+}  // namespace pepita_test
 }  // namespace longspan

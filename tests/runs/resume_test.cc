@@ -13,7 +13,7 @@
 #include "longspan/testing/command_line.h"
 
 namespace longspan::testing {
-namespace {
+namespace resume_test {
 
 const std::string kText = LONGSPAN_SOURCE_DIR "/data/tinyshakespeare.txt";
 constexpr int kSteps = 400;
@@ -55,8 +55,7 @@ TEST(Resume, KilledAtRandomMomentsGivesTheSameBits) {
       // Up to a third of the whole run, so that every run is killed a few times and still gets on;
       // longer after many attempts, for a machine that is busier than when the clock was set.
       const auto third = static_cast<std::uint64_t>(took.count() / 3 + 1);
-      const auto pause =
-          1000 + random_below(derive(7, trial), attempt, third * (1 + attempt / 10));
+      const auto pause = 1000 + random_below(derive(7, trial), attempt, third * (1 + attempt / 10));
       usleep(static_cast<useconds_t>(pause));
       train.signal(SIGKILL);
       const Outcome outcome = train.wait();
@@ -77,5 +76,5 @@ TEST(Resume, OneAndTwoThreadsGiveTheSameBits) {
   EXPECT_EQ(weights((scratch / "one").string()), weights((scratch / "two").string()));
 }
 
-}  // namespace
+}  // namespace resume_test
 }  // namespace longspan::testing

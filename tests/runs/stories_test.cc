@@ -15,7 +15,7 @@
 #include "longspan/testing/temporary_directory.h"
 
 namespace longspan {
-namespace {
+namespace stories_test {
 
 const std::filesystem::path kDirectory =
     std::filesystem::path(LONGSPAN_SOURCE_DIR) / "tests/data/stories260k";
@@ -162,5 +162,5 @@ TEST_P(Stories, AsAHuggingFaceLlamaItIsTheSameModel) {
 INSTANTIATE_TEST_SUITE_P(Mechanisms, Stories, ::testing::Values("full", "flash"),
                          [](const auto& mechanism) { return std::string(mechanism.param); });
 
-}  // namespace
+}  // namespace stories_test
 }  // namespace longspan

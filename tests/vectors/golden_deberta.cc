@@ -22,9 +22,9 @@ AttentionLayout layout_of(const Shape& shape, std::size_t heads) {
           .max_length = shape[1]};
 }
 
-class Layer {
+class DebertaLayer {
  public:
-  Layer(const Case& golden, const DebertaConfig& config)
+  DebertaLayer(const Case& golden, const DebertaConfig& config)
       : golden_(golden),
         shape_(golden.file().at("x").shape),
         heads_(golden.config().at("heads").get<std::size_t>()),
@@ -125,7 +125,8 @@ Terms terms_of(const Case& golden) {
 
 // Rows of in_proj are q, k and v of one head after the other; ours are all q, all k, all v. Calls
 // move(ours, theirs) for pairs of rows.
-void for_each_row(const Layer& layer, const std::function<void(std::size_t, std::size_t)>& move) {
+void for_each_row(const DebertaLayer& layer,
+                  const std::function<void(std::size_t, std::size_t)>& move) {
   const std::size_t d = layer.width() / layer.heads();
   for (std::size_t row = 0; row < 3 * layer.width(); ++row) {
     const std::size_t part = row / layer.width();
@@ -142,7 +143,7 @@ void run_deberta_v1(const Case& golden, Comparison& comparison) {
   config.span = golden.config().at("max_relative_positions").get<std::size_t>();
   config.c2p = terms.c2p;
   config.p2c = terms.p2c;
-  Layer layer(golden, config);
+  DebertaLayer layer(golden, config);
   const std::size_t width = layer.width();
   const std::vector<float> in_proj = golden.file().floats("w.in_proj.weight");
   Parameter& weight = layer.parameter("attention.qkv.weight");
@@ -184,7 +185,7 @@ void run_deberta_v2(const Case& golden, Comparison& comparison) {
   config.p2c = terms.p2c;
   config.share = golden.config().at("share_att_key").get<bool>();
   config.key_bias = true;
-  Layer layer(golden, config);
+  DebertaLayer layer(golden, config);
   const std::size_t width = layer.width();
   Parameter& weight = layer.parameter("attention.qkv.weight");
   Parameter& bias = layer.parameter("attention.qkv.bias");

@@ -85,8 +85,8 @@ std::string buckets_of(const nlohmann::json& buckets) {
 }
 
 // The projections around a mechanism, without bias and without one behind it.
-struct Layer {
-  Layer(const Case& golden, const std::vector<std::string>& names)
+struct ReformerLayer {
+  ReformerLayer(const Case& golden, const std::vector<std::string>& names)
       : weight_names(names),
         x(golden.file().floats("x")),
         upstream(golden.file().floats("upstream")),
@@ -203,7 +203,7 @@ void run_reformer(const Case& golden, Comparison& comparison) {
 }
 
 void run_reformer_layer(const Case& golden, Comparison& comparison) {
-  Layer layer(golden, {"query_key", "value"});
+  ReformerLayer layer(golden, {"query_key", "value"});
   comparison.begin("reformer");
   layer.in.k = layer.in.q;
   run(golden, layer_config(golden.config()), layer.in, layer.upstream_heads(),

@@ -13,9 +13,9 @@ namespace longspan::golden {
 namespace {
 
 // LayerNorm(w + attention·W_oᵀ) around the mechanism, forward and backward.
-class Layer {
+class TransformerXlLayer {
  public:
-  explicit Layer(const Case& golden) : golden_(golden), x_(golden.file().floats("w")) {
+  explicit TransformerXlLayer(const Case& golden) : golden_(golden), x_(golden.file().floats("w")) {
     const Shape shape = golden.file().at("w").shape;
     require(!golden.config().at("pre_lnorm").get<bool>(),
             "[golden] a norm before the projections; need one behind");
@@ -158,7 +158,7 @@ class Layer {
 }  // namespace
 
 void run_transformer_xl(const Case& golden, Comparison& comparison) {
-  Layer layer(golden);
+  TransformerXlLayer layer(golden);
   comparison.begin("transformer-xl");
   layer.run(comparison);
   comparison.finish();

@@ -16,8 +16,8 @@ namespace longspan {
 
 namespace {
 
-constexpr std::size_t kRows = 512;     // queries of a task
-constexpr std::size_t kClusters = 16;  // clusters of a task
+constexpr std::size_t kTaskQueries = 512;  // queries of a task
+constexpr std::size_t kTaskClusters = 16;  // clusters of a task
 
 }  // namespace
 
@@ -77,11 +77,11 @@ std::size_t ClusteredQueries::assign_bytes() const {
 struct ClusteredQueries::Piece {
   std::size_t plane, b, h, first, count;
   Piece(const AttentionShape& s, std::size_t task)
-      : plane(task / divide_up(s.m, kRows)),
+      : plane(task / divide_up(s.m, kTaskQueries)),
         b(plane / s.heads),
         h(plane % s.heads),
-        first(task % divide_up(s.m, kRows) * kRows),
-        count(std::min(kRows, s.m - first)) {}
+        first(task % divide_up(s.m, kTaskQueries) * kTaskQueries),
+        count(std::min(kTaskQueries, s.m - first)) {}
 };
 
 void ClusteredQueries::assign(const AttentionInputs& in, const Parameter& planes_of, Arena& arena) {
@@ -91,7 +91,7 @@ void ClusteredQueries::assign(const AttentionInputs& in, const Parameter& planes
   const auto counts = arena.take<std::int32_t>(workers() * majority_scratch(clusters_));
   const std::size_t floats = sign_scratch(s_.d, config_.bits);
   const auto scratch = arena.take<float>(workers() * floats);
-  const std::size_t tasks = planes() * divide_up(s_.m, kRows);
+  const std::size_t tasks = planes() * divide_up(s_.m, kTaskQueries);
   auto codes_of = [&](std::size_t plane) { return codes.subspan(plane * s_.m, s_.m); };
   auto centres_of = [&](std::size_t plane) {
     const std::size_t used = std::min(clusters_, real(plane / s_.heads));
@@ -189,10 +189,10 @@ std::size_t ClusteredQueries::counted(std::size_t plane, std::size_t j) const {
 // Calls body(plane, j) for every cluster j < count of every plane.
 template <class Body>
 void ClusteredQueries::for_each_cluster(std::size_t count, Body body) const {
-  const std::size_t groups = divide_up(count, kClusters);
+  const std::size_t groups = divide_up(count, kTaskClusters);
   parallel_for(planes() * groups, [&](std::size_t task, std::size_t) {
-    const std::size_t first = task % groups * kClusters;
-    for (std::size_t j = first; j < std::min(first + kClusters, count); ++j) {
+    const std::size_t first = task % groups * kTaskClusters;
+    for (std::size_t j = first; j < std::min(first + kTaskClusters, count); ++j) {
       body(task / groups, j);
     }
   });
@@ -234,7 +234,7 @@ void ClusteredQueries::spread_means(ConstHeads dc, bool add, Heads dq) const {
 }
 
 void ClusteredQueries::broadcast(ConstHeads rows, Heads y) const {
-  parallel_for(planes() * divide_up(s_.m, kRows), [&](std::size_t task, std::size_t) {
+  parallel_for(planes() * divide_up(s_.m, kTaskQueries), [&](std::size_t task, std::size_t) {
     const Piece p(s_, task);
     for (std::size_t i = p.first; i < p.first + p.count; ++i) {
       const auto j = static_cast<std::size_t>(assignment_[p.plane * s_.m + i]);

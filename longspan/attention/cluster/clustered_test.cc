@@ -10,7 +10,7 @@
 #include "longspan/testing/for_each_target.h"
 
 namespace longspan {
-namespace {
+namespace clustered_test {
 
 using testing::AttentionCase;
 using testing::AttentionProblem;
@@ -129,5 +129,5 @@ TEST(Clustered, CannotBeCausal) {
   EXPECT_THROW(ClusteredAttention::can({.clusters = 0}), Error);
 }
 
-}  // namespace
+}  // namespace clustered_test
 }  // namespace longspan

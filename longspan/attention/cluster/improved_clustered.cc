@@ -16,8 +16,8 @@ namespace longspan {
 
 namespace {
 
-constexpr std::size_t kClusters = 4;  // clusters of a task
-constexpr std::size_t kColumns = 16;  // columns of dk or dv that a task sums
+constexpr std::size_t kTopClusters = 4;  // clusters of a task
+constexpr std::size_t kColumns = 16;     // columns of dk or dv that a task sums
 
 }  // namespace
 
@@ -255,10 +255,10 @@ class ImprovedClusteredAttention::Run {
   // Calls body(plane, j, worker) for each cluster, and for j = C' with the queries that have none.
   template <class Body>
   void for_each_cluster(Body body) const {
-    const std::size_t groups = divide_up(clusters_ + 1, kClusters);
+    const std::size_t groups = divide_up(clusters_ + 1, kTopClusters);
     parallel_for(planes_ * groups, [&](std::size_t item, std::size_t worker) {
-      const std::size_t first = item % groups * kClusters;
-      for (std::size_t j = first; j < std::min(first + kClusters, clusters_ + 1); ++j) {
+      const std::size_t first = item % groups * kTopClusters;
+      for (std::size_t j = first; j < std::min(first + kTopClusters, clusters_ + 1); ++j) {
         body(item / groups, j, worker);
       }
     });

@@ -10,7 +10,7 @@
 #include "longspan/testing/for_each_target.h"
 
 namespace longspan {
-namespace {
+namespace improved_clustered_test {
 
 using testing::AttentionCase;
 using testing::AttentionProblem;
@@ -166,5 +166,5 @@ TEST(ImprovedClustered, RefusesWithAReason) {
   EXPECT_THROW(ImprovedClusteredAttention::can({.gradient = "exakt"}), Error);
 }
 
-}  // namespace
+}  // namespace improved_clustered_test
 }  // namespace longspan

@@ -11,7 +11,7 @@
 #include "longspan/testing/for_each_target.h"
 
 namespace longspan {
-namespace {
+namespace reformer_test {
 
 using testing::AttentionCase;
 using testing::AttentionProblem;
@@ -294,5 +294,5 @@ TEST(Reformer, RefusesWithAReason) {
             "[reformer] key lengths while decoding; need whole sequences");
 }
 
-}  // namespace
+}  // namespace reformer_test
 }  // namespace longspan

@@ -107,10 +107,10 @@ struct BackwardTask {
   std::size_t chunk;
 };
 
-class Backward {
+class FlashBackward {
  public:
-  Backward(const AttentionInputs& in, ConstHeads dy, const float* lse, const float* delta,
-           const AttentionGradients& grad, std::size_t chunks, float* partials)
+  FlashBackward(const AttentionInputs& in, ConstHeads dy, const float* lse, const float* delta,
+                const AttentionGradients& grad, std::size_t chunks, float* partials)
       : in_(in),
         dy_(dy),
         lse_(lse),
@@ -309,7 +309,7 @@ void FlashAttention::spread_backward(const AttentionInputs& in, ConstHeads dy,
   const auto partials = arena.take((chunks - 1) * rows * s.d);
   const auto scratch = arena.take(workers() * floats);
 
-  const Backward backward(in, dy, saved.data(), delta.data(), grad, chunks, partials.data());
+  const FlashBackward backward(in, dy, saved.data(), delta.data(), grad, chunks, partials.data());
   parallel_for(backward.tasks(), [&](std::size_t task, std::size_t worker) {
     backward.run(backward.task(task), scratch.data() + worker * floats, counts[worker]);
   });

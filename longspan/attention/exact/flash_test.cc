@@ -10,7 +10,7 @@
 #include "longspan/testing/for_each_target.h"
 
 namespace longspan {
-namespace {
+namespace flash_test {
 
 using testing::AttentionCase;
 using testing::AttentionProblem;
@@ -185,5 +185,5 @@ TEST(Flash, AllocatesNothing) {
   EXPECT_EQ(testing::allocations(), before);
 }
 
-}  // namespace
+}  // namespace flash_test
 }  // namespace longspan

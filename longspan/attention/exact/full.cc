@@ -15,7 +15,7 @@ namespace longspan {
 
 namespace {
 
-constexpr std::size_t kRows = 128;  // queries that are worked on at a time
+constexpr std::size_t kRowsAtATime = 128;  // queries that are worked on at a time
 
 // What ran, one per worker.
 struct alignas(64) Counts {
@@ -23,7 +23,7 @@ struct alignas(64) Counts {
   std::uint64_t pairs = 0;
 };
 
-std::size_t rows_at_once(const AttentionShape& s) { return std::min(kRows, s.m); }
+std::size_t rows_at_once(const AttentionShape& s) { return std::min(kRowsAtATime, s.m); }
 
 std::size_t pairs_of(const AttentionShape& s) { return s.batch * s.heads * s.m * s.n; }
 
@@ -223,11 +223,11 @@ void FullAttention::run_forward(const ForwardCall& call) const {
   Arena& arena = call.arena;
   const AttentionShape s = shape_of(in);
   const Workspace work(s, pairs_of(s), arena);
-  const std::size_t pieces = divide_up(s.m, kRows);
+  const std::size_t pieces = divide_up(s.m, kRowsAtATime);
   parallel_for(s.batch * s.heads * pieces, [&](std::size_t task, std::size_t worker) {
     const std::size_t plane = task / pieces;
-    const std::size_t first = task % pieces * kRows;
-    const Rows r{plane / s.heads, plane % s.heads, first, std::min(kRows, s.m - first)};
+    const std::size_t first = task % pieces * kRowsAtATime;
+    const Rows r{plane / s.heads, plane % s.heads, first, std::min(kRowsAtATime, s.m - first)};
     forward_rows(in, r, y, saved, rows_of(work.scores, in, r), work.queries(worker, r.count));
     work.count(worker, r.count);
   });
@@ -250,8 +250,8 @@ void FullAttention::run_backward(const BackwardCall& call) const {
   const std::size_t sequences = s.batch / batches;
   const std::size_t heads = s.heads / kv_groups;
   auto run_head = [&](std::size_t b, std::size_t h, std::size_t worker) {
-    for (std::size_t first = 0; first < s.m; first += kRows) {
-      const Rows r{b, h, first, std::min(kRows, s.m - first)};
+    for (std::size_t first = 0; first < s.m; first += kRowsAtATime) {
+      const Rows r{b, h, first, std::min(kRowsAtATime, s.m - first)};
       backward_rows(in, r, dy.head(b, h).slice_rows(r.first, r.count), rows_of(saved, in, r), grad,
                     work.gradients(worker, r.count), work.queries(worker, r.count));
       work.count(worker, r.count);

@@ -7,7 +7,7 @@
 #include "longspan/testing/for_each_target.h"
 
 namespace longspan {
-namespace {
+namespace full_test {
 
 using testing::AttentionCase;
 using testing::AttentionProblem;
@@ -151,5 +151,5 @@ TEST(Full, RefusesAMatrixThatDoesNotFit) {
   FullAttention().check({.m = 64, .n = 64, .d = 16, .e = 16});
 }
 
-}  // namespace
+}  // namespace full_test
 }  // namespace longspan

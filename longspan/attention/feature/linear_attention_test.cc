@@ -9,7 +9,7 @@
 #include "longspan/testing/for_each_target.h"
 
 namespace longspan {
-namespace {
+namespace linear_attention_test {
 
 using testing::AttentionCase;
 using testing::AttentionProblem;
@@ -103,5 +103,5 @@ TEST(LinearAttention, RefusesWhatItCannotDo) {
   EXPECT_THROW(softmax.check({.m = 4, .n = 4, .d = 2, .e = 2, .causal = true}), Error);
 }
 
-}  // namespace
+}  // namespace linear_attention_test
 }  // namespace longspan

@@ -11,7 +11,7 @@
 #include "longspan/testing/for_each_target.h"
 
 namespace longspan {
-namespace {
+namespace performer_test {
 
 using testing::AttentionCase;
 using testing::AttentionProblem;
@@ -306,5 +306,5 @@ TEST(Performer, RefusesWhatItCannotDo) {
   EXPECT_FALSE(PerformerAttention::can({.epsilon = 1e-4F}).decode);
 }
 
-}  // namespace
+}  // namespace performer_test
 }  // namespace longspan

@@ -8,7 +8,7 @@
 #include "longspan/testing/check_reference.h"
 
 namespace longspan {
-namespace {
+namespace linformer_test {
 
 using testing::AttentionCase;
 using testing::AttentionProblem;
@@ -192,5 +192,5 @@ TEST(Linformer, RefusesWhatItCannotDo) {
                Error);
 }
 
-}  // namespace
+}  // namespace linformer_test
 }  // namespace longspan

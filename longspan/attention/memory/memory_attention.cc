@@ -13,7 +13,7 @@ namespace longspan {
 
 namespace {
 
-constexpr std::size_t kRows = 256;  // queries that a task joins
+constexpr std::size_t kJoinedRows = 256;  // queries that a task joins
 
 // Two parts of one softmax, with their sums in base 2; ∞ stands for an empty one.
 void join(std::span<float> y, std::span<const float> other, float& level, float more) {
@@ -40,7 +40,7 @@ std::size_t rows_of(const AttentionShape& s) { return s.batch * s.heads * s.m; }
 
 template <class Body>
 void each_row(const AttentionShape& s, const Body& body) {
-  parallel_ranges(rows_of(s), kRows, [&](std::size_t first, std::size_t last) {
+  parallel_ranges(rows_of(s), kJoinedRows, [&](std::size_t first, std::size_t last) {
     for (std::size_t row = first; row < last; ++row) {
       body(row / s.m / s.heads, row / s.m % s.heads, row % s.m, row);
     }

@@ -11,7 +11,7 @@
 #include "longspan/testing/check_reference.h"
 
 namespace longspan {
-namespace {
+namespace memory_attention_test {
 
 using testing::AttentionCase;
 using testing::AttentionProblem;
@@ -112,5 +112,5 @@ TEST(MemoryCompressed, Refuses) {
   EXPECT_THROW(MemoryCompressedAttention::can({.stride = 0}), Error);
 }
 
-}  // namespace
+}  // namespace memory_attention_test
 }  // namespace longspan

@@ -14,7 +14,7 @@
 #include "longspan/testing/for_each_target.h"
 
 namespace longspan {
-namespace {
+namespace bigbird_test {
 
 using testing::AttentionCase;
 using testing::AttentionProblem;
@@ -183,5 +183,5 @@ TEST(BigBird, RefusesNonsense) {
   EXPECT_THROW(attention->check({.m = 64, .n = 64, .d = 4, .e = 4}), Error);
 }
 
-}  // namespace
+}  // namespace bigbird_test
 }  // namespace longspan

@@ -7,7 +7,7 @@
 #include "longspan/testing/check_pattern.h"
 
 namespace longspan {
-namespace {
+namespace local_test {
 
 using testing::AttentionCase;
 using testing::AttentionProblem;
@@ -66,5 +66,5 @@ TEST(Local, RefusesEmptyBlocks) {
   EXPECT_THROW(LocalAttention::can({.before = SIZE_MAX}), Error);
 }
 
-}  // namespace
+}  // namespace local_test
 }  // namespace longspan

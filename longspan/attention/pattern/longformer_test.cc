@@ -10,7 +10,7 @@
 #include "longspan/testing/for_each_target.h"
 
 namespace longspan {
-namespace {
+namespace longformer_test {
 
 using testing::AttentionCase;
 using testing::AttentionProblem;
@@ -188,5 +188,5 @@ TEST(Longformer, RefusesNonsense) {
   EXPECT_NO_THROW(two->check(second));
 }
 
-}  // namespace
+}  // namespace longformer_test
 }  // namespace longspan

@@ -11,7 +11,7 @@
 #include "longspan/testing/for_each_target.h"
 
 namespace longspan {
-namespace {
+namespace window_test {
 
 using testing::AttentionCase;
 using testing::AttentionProblem;
@@ -144,5 +144,5 @@ TEST(Window, RefusesNonsense) {
   EXPECT_THROW(WindowAttention().check({.m = 3, .n = 5, .d = 4, .e = 4}), Error);
 }
 
-}  // namespace
+}  // namespace window_test
 }  // namespace longspan

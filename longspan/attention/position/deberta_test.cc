@@ -12,7 +12,7 @@
 #include "longspan/testing/for_each_target.h"
 
 namespace longspan {
-namespace {
+namespace deberta_test {
 
 using testing::AttentionCase;
 using testing::AttentionProblem;
@@ -115,5 +115,5 @@ TEST(Deberta, RefusesNonsense) {
   EXPECT_THROW(shared.check({.m = 3, .n = 3, .d = 4, .e = 4}), Error);
 }
 
-}  // namespace
+}  // namespace deberta_test
 }  // namespace longspan

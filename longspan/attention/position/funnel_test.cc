@@ -11,7 +11,7 @@
 #include "longspan/testing/for_each_target.h"
 
 namespace longspan {
-namespace {
+namespace funnel_test {
 
 using testing::AttentionCase;
 
@@ -82,5 +82,5 @@ TEST(Funnel, RefusesOtherTypes) {
   EXPECT_THROW(p.run(*sited), Error);
 }
 
-}  // namespace
+}  // namespace funnel_test
 }  // namespace longspan

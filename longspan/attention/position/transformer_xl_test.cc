@@ -12,7 +12,7 @@
 #include "longspan/testing/for_each_target.h"
 
 namespace longspan {
-namespace {
+namespace transformer_xl_test {
 
 using testing::AttentionCase;
 using testing::AttentionProblem;
@@ -233,5 +233,5 @@ TEST(TransformerXl, RefusesAHistoryWithoutProjections) {
   EXPECT_THROW(attention->check({.m = 3, .n = 3, .d = 4, .e = 4, .history_length = 2}), Error);
 }
 
-}  // namespace
+}  // namespace transformer_xl_test
 }  // namespace longspan

@@ -8,7 +8,7 @@
 #include "longspan/testing/for_each_target.h"
 
 namespace longspan {
-namespace {
+namespace feature_scan_test {
 
 constexpr double kEpsilon = std::numeric_limits<float>::epsilon();
 
@@ -338,5 +338,5 @@ TEST(FeatureScan, DecodingIsThePrefill) {
   }
 }
 
-}  // namespace
+}  // namespace feature_scan_test
 }  // namespace longspan

@@ -15,7 +15,7 @@
 #include "longspan/testing/guarded_matrix.h"
 
 namespace longspan {
-namespace {
+namespace fourier_test {
 
 using testing::for_each_target;
 using testing::for_each_thread_count;
@@ -383,5 +383,5 @@ TEST(Fourier, RefusesShapesThatDoNotFit) {
   EXPECT_EQ(text(2, x.view()), "[fourier] 7 rows for 2 sequences; need a multiple");
 }
 
-}  // namespace
+}  // namespace fourier_test
 }  // namespace longspan

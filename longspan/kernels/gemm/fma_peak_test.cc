@@ -7,7 +7,7 @@
 #include "longspan/base/parallel.h"
 
 namespace longspan {
-namespace {
+namespace fma_peak_test {
 
 TEST(FmaPeak, IsARateAndLeavesTheThreadsAlone) {
   const int threads = thread_count();
@@ -29,5 +29,5 @@ TEST(FmaPeak, NamesTheInstructionSet) {
   EXPECT_NE(instruction_set(), "Unknown");
 }
 
-}  // namespace
+}  // namespace fma_peak_test
 }  // namespace longspan

@@ -11,7 +11,7 @@
 #include "longspan/testing/guarded_matrix.h"
 
 namespace longspan {
-namespace {
+namespace gemm_linear_test {
 
 using testing::for_each_target;
 using testing::for_each_thread_count;
@@ -133,5 +133,5 @@ TEST(Linear, SaysWhichShapesDoNotFit) {
   }
 }
 
-}  // namespace
+}  // namespace gemm_linear_test
 }  // namespace longspan

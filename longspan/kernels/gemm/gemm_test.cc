@@ -14,7 +14,7 @@
 #include "longspan/testing/guarded_matrix.h"
 
 namespace longspan {
-namespace {
+namespace gemm_test {
 
 using testing::for_each_target;
 using testing::for_each_thread_count;
@@ -222,5 +222,5 @@ TEST(Gemm, SaysWhichShapesDoNotFit) {
   }
 }
 
-}  // namespace
+}  // namespace gemm_test
 }  // namespace longspan

@@ -10,7 +10,7 @@
 #include "longspan/testing/for_each_target.h"
 
 namespace longspan {
-namespace {
+namespace cluster_test {
 
 using testing::for_each_target;
 
@@ -138,5 +138,5 @@ TEST(Sort, IsStable) {
   }
 }
 
-}  // namespace
+}  // namespace cluster_test
 }  // namespace longspan

@@ -11,7 +11,7 @@
 #include "longspan/testing/guarded_matrix.h"
 
 namespace longspan {
-namespace {
+namespace hash_test {
 
 using testing::for_each_target;
 using testing::GuardedMatrix;
@@ -158,5 +158,5 @@ TEST(Hash, BucketsCollideByAngle) {
   }
 }
 
-}  // namespace
+}  // namespace hash_test
 }  // namespace longspan

@@ -14,7 +14,7 @@
 #include "longspan/testing/guarded_matrix.h"
 
 namespace longspan {
-namespace {
+namespace activation_test {
 
 using testing::for_each_target;
 using testing::for_each_thread_count;
@@ -246,5 +246,5 @@ TEST(Activation, MetersWhatTheHeaderSays) {
   EXPECT_EQ(flops_of(Activation::kGeluTanh).backward, 14U);
 }
 
-}  // namespace
+}  // namespace activation_test
 }  // namespace longspan

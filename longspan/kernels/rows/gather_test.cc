@@ -8,7 +8,7 @@
 #include "longspan/testing/guarded_matrix.h"
 
 namespace longspan {
-namespace {
+namespace gather_test {
 
 using testing::for_each_target;
 using testing::GuardedMatrix;
@@ -74,5 +74,5 @@ TEST(Gather, ScattersRowsThatRepeat) {
   });
 }
 
-}  // namespace
+}  // namespace gather_test
 }  // namespace longspan

@@ -12,7 +12,7 @@
 #include "longspan/testing/guarded_matrix.h"
 
 namespace longspan {
-namespace {
+namespace norm_test {
 
 using testing::for_each_target;
 using testing::for_each_thread_count;
@@ -254,5 +254,5 @@ TEST(Norm, SaysWhatDoesNotFit) {
   EXPECT_THROW(c.forward(), Error);
 }
 
-}  // namespace
+}  // namespace norm_test
 }  // namespace longspan

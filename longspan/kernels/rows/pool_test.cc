@@ -10,7 +10,7 @@
 #include "longspan/testing/guarded_matrix.h"
 
 namespace longspan {
-namespace {
+namespace pool_test {
 
 using testing::for_each_target;
 using testing::GuardedMatrix;
@@ -182,5 +182,5 @@ TEST(Pool, RefusesOtherShapes) {
   EXPECT_THROW(pool_rows({.length = 4}, x.view(), y.view()), Error);
 }
 
-}  // namespace
+}  // namespace pool_test
 }  // namespace longspan

@@ -13,7 +13,7 @@
 #include "longspan/testing/guarded_matrix.h"
 
 namespace longspan {
-namespace {
+namespace routing_test {
 
 using testing::for_each_target;
 using testing::for_each_thread_count;
@@ -377,5 +377,5 @@ TEST(Routing, ReportsWhatItDid) {
   EXPECT_EQ(work[Kind::kAdd], 18U * 7 + 2 * 7);
 }
 
-}  // namespace
+}  // namespace routing_test
 }  // namespace longspan

@@ -14,7 +14,7 @@
 #include "longspan/testing/guarded_matrix.h"
 
 namespace longspan {
-namespace {
+namespace softmax_test {
 
 using testing::for_each_target;
 using testing::for_each_thread_count;
@@ -229,5 +229,5 @@ TEST(CrossEntropy, SaysHowManyTargetsAreNeeded) {
   EXPECT_THROW(cross_entropy(x.view(), std::vector<std::int32_t>{1}), Error);
 }
 
-}  // namespace
+}  // namespace softmax_test
 }  // namespace longspan

@@ -12,7 +12,7 @@
 #include "longspan/testing/temporary_directory.h"
 
 namespace longspan {
-namespace {
+namespace squared_error_test {
 
 constexpr float kMissing = std::numeric_limits<float>::quiet_NaN();
 
@@ -103,5 +103,5 @@ TEST(SquaredError, SaysWhatItDoes) {
             "[squared error] 7x3 outputs and 3x7 values; need equal shapes");
 }
 
-}  // namespace
+}  // namespace squared_error_test
 }  // namespace longspan

@@ -10,7 +10,7 @@
 #include "longspan/testing/guarded_matrix.h"
 
 namespace longspan {
-namespace {
+namespace vector_rotary_test {
 
 using testing::for_each_target;
 using testing::GuardedMatrix;
@@ -93,5 +93,5 @@ TEST(Rotary, MetersThreePerElement) {
   EXPECT_EQ(meter.total(Phase::kForward).total_bytes(), 8U * 8 * 16 + 4U * 4 * 8);
 }
 
-}  // namespace
+}  // namespace vector_rotary_test
 }  // namespace longspan

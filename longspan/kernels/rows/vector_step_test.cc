@@ -10,7 +10,7 @@
 #include "longspan/testing/for_each_target.h"
 
 namespace longspan {
-namespace {
+namespace vector_step_test {
 
 using testing::for_each_target;
 using testing::for_each_thread_count;
@@ -156,5 +156,5 @@ TEST(Step, MetersWhatTheHeaderSays) {
   expect(140, 280, [&] { adam_step(decayed, g, m, v, w); });
 }
 
-}  // namespace
+}  // namespace vector_step_test
 }  // namespace longspan

@@ -13,7 +13,7 @@
 #include "longspan/testing/guarded_matrix.h"
 
 namespace longspan {
-namespace {
+namespace vector_test {
 
 using testing::for_each_target;
 using testing::for_each_thread_count;
@@ -242,5 +242,5 @@ TEST(Vector, SaysWhichShapesDiffer) {
   EXPECT_THROW(gather_rows(a.view(), std::vector<std::int32_t>{0}, b.view()), Error);
 }
 
-}  // namespace
+}  // namespace vector_test
 }  // namespace longspan
