@@ -12,6 +12,7 @@
 #include "longspan/cost/counts.h"
 #include "longspan/cost/memory_use.h"
 #include "longspan/predict/predict.h"
+#include "stage_flags.h"
 
 namespace longspan::cli {
 
@@ -26,6 +27,7 @@ struct ModelOptions {
   std::optional<std::string> attention;  // the model's own, or full
   std::optional<std::string> decoder_attention, cross_attention;
   std::optional<std::string> feed_forward, wiring, norm, activation, positions, head;
+  StageFlags stages;
   std::optional<std::size_t> frozen_layers, lora_rank;
   bool causal = false;
   bool gated = false;

@@ -163,6 +163,7 @@ void set_variants(const ModelOptions& o, Workload& w) {
   override_with(o.classes, c.classes);
   override_with(o.wiring, c.wiring);
   override_with(o.feed_forward, c.feed_forward);
+  o.stages.set(c);
   override_with(o.norm, c.norm);
   override_with(o.activation, c.activation);
   override_with(o.positions, c.positions);
@@ -248,6 +249,7 @@ void add_model_options(CLI::App& command, ModelOptions& o) {
       .add_option("--feed-forward", o.feed_forward,
                   "What follows attention: dense, or experts:experts=8,top=2,…")
       ->group(group);
+  o.stages.add(command, group);
   command.add_option("--wiring", o.wiring, "post, pre or reversible")->group(group);
   command.add_option("--norm", o.norm, "layer or rms")->group(group);
   command.add_option("--activation", o.activation, "relu, gelu, gelu-tanh or silu")->group(group);

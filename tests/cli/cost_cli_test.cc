@@ -328,6 +328,40 @@ TEST(CostCli, WalksFeedbackAlignment) {
   EXPECT_THAT(text.out, ::testing::Not(HasSubstr("printed")));
 }
 
+// Half the length behind each pool, so fewer scores and products than one stage.
+TEST(CostCli, StagesShortenAnEncoder) {
+  const Arguments model = {"--encoder-layers", "4",  "--d-model", "32", "--heads", "4",
+                           "--vocab",          "50", "--length",  "32"};
+  const auto with = [&](const Arguments& more) {
+    Arguments a = model;
+    a.insert(a.end(), more.begin(), more.end());
+    return a;
+  };
+  const Json whole = cost(with({"--view", "executed", "--rule", "bp"}));
+  const Json staged = cost(with({"--stages", "1|1|1", "--stage-pool", "max", "--pooled-keys"}));
+  EXPECT_EQ(staged["config"]["stages"], "1|1|1");
+  EXPECT_EQ(staged["config"]["stage_pool"], "max");
+  EXPECT_EQ(staged["config"]["stage_cls"], true);
+  EXPECT_EQ(staged["config"]["unpooled_keys"], false);
+  EXPECT_LT(staged["views"]["executed"]["rules"]["bp"]["maccs"],
+            whole["views"]["executed"]["rules"]["bp"]["maccs"]);
+  const Json apart = cost(with({"--stages", "1|1", "--no-stage-cls", "--no-stage-truncate"}));
+  EXPECT_EQ(apart["config"]["stage_cls"], false);
+  EXPECT_EQ(apart["config"]["stage_truncate"], false);
+  const std::vector<std::pair<Arguments, std::string>> bad = {
+      {{"--stages", "4|4"}, "the stages 4|4 leave no layer behind them in a model of 4 layers"},
+      {{"--stages", "2"}, "one stage of 2 layers; need two or more"},
+      {{"--stages", "1|1", "--wiring", "pre"}, "need an encoder with post wiring"},
+      {{"--stages", "1|1", "--stage-pool", "sum"}, "stage_pool"},
+      {{"--stage-pool", "max"}, "need --stages"},
+  };
+  for (const auto& [more, text] : bad) {
+    Arguments a = with(more);
+    a.insert(a.begin(), "cost");
+    expect_wrong_input(longspan(a), text);
+  }
+}
+
 // The embedding's update is in the phases of rules that have one.
 TEST(Cost, PhasesFollowTheRule) {
   const auto update = [](const char* rule) {
