@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <string_view>
 #include <type_traits>
 
 namespace longspan::cli {
@@ -51,6 +52,10 @@ inline void add_text(CLI::App& command, const char* name, std::string& value, co
                      const std::string& group = "Options") {
   command.add_option(name, value, text)->group(group)->capture_default_str();
 }
+
+// Throws Error, in one sentence, for the name of another branch of a block, which has no weights
+// between queries and keys for `who` to look at.
+void require_mechanism(std::string_view who, std::string_view specification);
 
 // "1:02:03" or "2:03"
 std::string human_seconds(double seconds);

@@ -185,6 +185,8 @@ TEST_F(Compare, IsRenderedAgainAndAddedTo) {
 TEST_F(Compare, WrongInputIsOneSentence) {
   const std::vector<std::pair<Arguments, std::string>> cases = {
       {{"--attention", "flesh"}, "flash"},
+      {{"--attention", "flash,fnet"}, "cost and train take it as --attention fnet"},
+      {{"--attention", "experts:experts=4,top=1"}, "take it as --feed-forward experts"},
       {{"--budget", "soon"}, "budget"},
       {{"--lengths", "12,x"}, "lengths"},
       {{"--heads", "5"}, "does not divide into 5 heads"},
