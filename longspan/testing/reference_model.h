@@ -227,7 +227,7 @@ class ReferenceModel {
     const RandomKey key = derive(side.key, i);
     Tensor<S> y;
     if (which == 0 && mixes(i / per_layer)) {
-      y = mixed(x, side.length);
+      return mixed(x, side.length);  // without dropout
     } else if (which == 0) {
       y = attention(layer + ".attention", side, key, x, nullptr, {});
     } else if (which == 1 && memory != nullptr) {
