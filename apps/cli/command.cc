@@ -4,7 +4,24 @@
 
 #include <cmath>
 
+#include "longspan/base/error.h"
+#include "longspan/layers/branches.h"
+
 namespace longspan::cli {
+
+void require_mechanism(std::string_view who, std::string_view specification) {
+  const BranchKind* kind = find_branch(specification);
+  if (kind == nullptr || kind->name == "attention") return;
+  std::string_view flag;
+  if (kind->role == BranchRole::kMixer) flag = "--attention";
+  if (kind->role == BranchRole::kFeedForward) flag = "--feed-forward";
+  const std::string elsewhere =
+      flag.empty() ? "" : fmt::format("; cost and train take it as {} {}", flag, kind->name);
+  require(false,
+          "[{}] {} is no attention mechanism but another branch of a block, {}; need a mechanism, "
+          "see longspan list{}",
+          who, kind->name, kind->summary, elsewhere);
+}
 
 std::string human_seconds(double seconds) {
   const auto total = static_cast<long long>(std::llround(std::fmin(seconds, 1e9)));

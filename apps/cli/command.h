@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 
 #include "longspan/base/choice.h"
@@ -76,6 +77,10 @@ void add_choice(CLI::App& command, const char* name, Choice<Enum>& value, const 
   add_choice_of<Enum>(command, name, value, text, group);
   command.get_option(name)->default_str(std::string(value.name()));
 }
+
+// Throws Error, in one sentence, for the name of another branch of a block, which has no weights
+// between queries and keys for `who` to look at.
+void require_mechanism(std::string_view who, std::string_view specification);
 
 // "1:02:03" or "2:03"
 std::string human_seconds(double seconds);

@@ -12,6 +12,7 @@
 #include "compare_make.h"
 #include "compare_rules.h"
 #include "compare_run.h"
+#include "compare_source.h"
 #include "longspan/base/error.h"
 #include "longspan/base/memory.h"
 #include "longspan/base/parallel.h"
@@ -20,21 +21,10 @@
 #include "longspan/report/compare_summary.h"
 #include "longspan/report/compare_text.h"
 #include "longspan/report/page.h"
-#include "longspan/training/run_directory.h"
 
 namespace longspan::cli {
 
 namespace {
-
-// What attention sees is text; a run on other data has no tokens to show it.
-void check_text_model(const std::filesystem::path& directory) {
-  const nlohmann::json config = read_json(directory / "config.json");
-  if (config.contains("model_type")) return;
-  const RunConfig run = run_config_from(config, directory);
-  require(run.data.task == "text",
-          "[compare] --from {}: it was trained on {}; need a model of text", directory.string(),
-          run.data.task);
-}
 
 struct CompareOptions {
   CompareSettings settings;
@@ -99,7 +89,7 @@ PlanRequest request_of(const CompareOptions& o) {
   require(o.lengths.empty() || o.length == 0, "[compare] --length and --lengths; need one of them");
   require(o.from.empty() || std::filesystem::is_directory(o.from),
           "[compare] --from is '{}'; need the directory of a model", o.from);
-  if (!o.from.empty()) check_text_model(o.from);
+  if (!o.from.empty()) check_source(o.from);
   request.attention = attention_list(o.attention);
   if (!o.lengths.empty()) request.lengths = length_list(o.lengths);
   // The length that is asked for comes first, what it takes to see where it comes from after it.

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "command.h"
 #include "longspan/attention/registry.h"
 #include "longspan/base/config.h"
 #include "longspan/base/error.h"
@@ -107,7 +108,10 @@ std::vector<std::string> attention_list(const std::string& text) {
       specs.push_back(part);
     }
   }
-  for (const std::string& spec : specs) abilities_of(spec);  // says what is wrong
+  for (const std::string& spec : specs) {
+    require_mechanism("compare", spec);
+    abilities_of(spec);  // says what is wrong
+  }
   return specs;
 }
 

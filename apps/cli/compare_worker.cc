@@ -16,6 +16,7 @@
 #include <string>
 
 #include "command.h"
+#include "compare_source.h"
 #include "longspan/base/error.h"
 #include "longspan/base/parallel.h"
 #include "longspan/base/resident.h"
@@ -24,12 +25,9 @@
 #include "longspan/compare/compare_case.h"
 #include "longspan/compare/kind_times.h"
 #include "longspan/io/json_file.h"
-#include "longspan/models/pretrained.h"
 #include "longspan/predict/sampling.h"
 #include "longspan/predict/verification.h"
 #include "longspan/report/record_json.h"
-#include "longspan/tasks/text.h"
-#include "longspan/training/run_directory.h"
 
 namespace longspan::cli {
 
@@ -44,38 +42,6 @@ void pin_single_thread() {
   CPU_ZERO(&own);
   CPU_SET(static_cast<unsigned>(sched_getcpu()), &own);
   sched_setaffinity(0, sizeof(own), &own);
-}
-
-struct Source {
-  std::unique_ptr<Model> model;
-  std::vector<std::int32_t> tokens;
-};
-
-// The text that it was trained on where there is one, else tokens drawn at random.
-Source open_checkpoint(const std::string& directory, std::size_t length) {
-  Source source;
-  const json config = read_json(std::filesystem::path(directory) / "config.json");
-  if (config.contains("model_type")) {
-    source.model = std::make_unique<Model>(load_pretrained(directory));
-  } else {
-    LoadedRun run = load_run(directory);
-    source.model = std::move(run.model);
-    const std::string data = run.config.options["data"];
-    if (run.config.vocabulary && std::filesystem::exists(data)) {
-      const TextCorpus corpus(data, *run.config.vocabulary);
-      if (corpus.size() > length + 1) {
-        source.tokens.resize(length);
-        std::vector<std::int32_t> targets(length);
-        corpus.batch(0, {length, source.tokens, targets});
-      }
-    }
-  }
-  const ModelConfig& c = source.model->config();
-  require(length <= c.max_length, "[compare] {}: takes at most {} tokens", directory, c.max_length);
-  for (std::size_t i = 0; source.tokens.size() < length; ++i) {
-    source.tokens.push_back(static_cast<std::int32_t>(random_below(1, i, c.vocab)));
-  }
-  return source;
 }
 
 class Worker {
@@ -128,7 +94,7 @@ class Worker {
       AttentionTensors tensors = random_tensors(c, case_.settings.seed);
       return record_to_json(approximation_error(c, tensors));
     }
-    const Source source = open_checkpoint(case_.settings.inputs, case_.length);
+    const Source source = open_source(case_.settings.inputs, case_.length);
     CapturedAttention captured = capture_attention(*source.model, source.tokens,
                                                    source.model->config().layers / 2, kErrorHeads);
     captured.shape.attention = case_.attention;

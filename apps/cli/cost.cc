@@ -10,6 +10,7 @@
 #include "calibration_cache.h"
 #include "command.h"
 #include "longspan/base/config.h"
+#include "longspan/cost/rule_walk.h"
 #include "verify.h"
 
 namespace longspan::cli {
@@ -44,6 +45,27 @@ Integer parse_whole(std::string_view key, const std::string& text) {
 
 namespace {
 
+// All: those of the paper, where two passes of the model can be compared.
+std::vector<LearningRule> shown_rules(const CostOptions& o, const Workload& workload) {
+  if (o.rule == "all") {
+    if (!workload.comparable()) return {LearningRule::kBackprop};
+    return {kPaperRules.begin(), kPaperRules.end()};
+  }
+  const LearningRule rule = rule_from(o.rule);
+  const bool compares = rule == LearningRule::kPepita || rule == LearningRule::kMempepita;
+  require(workload.comparable() || !compares,
+          "[cost] {} compares two passes, which this model's layers do not allow; need --rule bp",
+          o.rule);
+  return {rule};
+}
+
+TimePrediction predicted(const Calibration& machine, const Workload& workload, const Model& model,
+                         LearningRule rule, const OptimizerConfig& optimizer) {
+  if (in_paper(rule)) return predict_step(machine, model, workload.shape(), optimizer);
+  const RuleWalk walk(workload.model, rule);
+  return predict_step(machine, walk.model(), walk.rule(), workload.shape(), optimizer);
+}
+
 CostReport make_report(const CostOptions& o, const Workload& workload, const Model& model,
                        const Common& common) {
   const bool for_programs = common.json || o.csv;
@@ -55,16 +77,26 @@ CostReport make_report(const CostOptions& o, const Workload& workload, const Mod
   };
   report.views = {of_paper(CostView::kPrinted), of_paper(CostView::kCorrected),
                   executed_counts(workload, model, o.terms)};
-  report.memory =
-      memory_use(workload, model, report.parameters, element_type(o.dtype), o.optimizer);
-  for (const LearningRule rule : kLearningRules) {
-    if (rule != LearningRule::kBackprop && !workload.comparable()) continue;
-    report.rule_memory.push_back(memory_use(workload, model, report.parameters,
-                                            element_type(o.dtype), o.optimizer, rule, o.terms));
+  report.shown_rules = shown_rules(o, workload);
+  report.rules_were_chosen = o.rule != "all";
+  const LearningRule main = report.main_rule();
+  if (!in_paper(main)) {
+    ViewCounts& executed = report.views.back();
+    executed.rules.push_back(walked_counts(workload, main));
+    executed.error_projection = {};
+    executed.rule_overhead = executed.rules.back().phase(CostPhase::kRuleOverhead);
+  }
+  const auto memory_of = [&](LearningRule rule) {
+    return memory_use(workload, model, report.parameters, element_type(o.dtype), o.optimizer, rule,
+                      o.terms);
+  };
+  report.memory = memory_of(main);
+  for (const LearningRule rule : report.shown_rules) {
+    report.rule_memory.emplace(rule, rule == main ? report.memory : memory_of(rule));
   }
   report.optimizer = optimizer_step(o.optimizer, report.parameters);
   if (const std::optional<Calibration> machine = known_calibration()) {
-    report.time = predict_step(*machine, model, workload.shape(), {.kind = o.optimizer});
+    report.time = predicted(*machine, workload, model, main, {.kind = o.optimizer});
     report.device = device_of(*machine).name;
   }
   for (ViewCounts& view : report.views) {
@@ -72,18 +104,13 @@ CostReport make_report(const CostOptions& o, const Workload& workload, const Mod
   }
   report.optimizer_name = o.optimizer.name();
   report.dtype = o.dtype;
-  const std::string usual = for_programs && workload.in_paper() ? "all" : "executed";
-  const std::string view = o.view.empty() ? usual : o.view;
+  const bool papers = workload.in_paper() && in_paper(main);
+  const std::string view = !o.view.empty() ? o.view : for_programs && papers ? "all" : "executed";
+  report.shown_views = chosen("view", view, kCostViews);
   require(workload.in_paper() || view == "executed",
           "[cost] the paper does not have all of this model's layers; need --view executed");
-  report.shown_views = chosen("view", view, kCostViews);
-  const bool all = o.rule == "all" && !workload.comparable();
-  const std::string rule = all ? "bp" : o.rule;
-  require(workload.comparable() || rule == "bp",
-          "[cost] {} compares two passes, which this model's layers do not allow; need --rule bp",
-          rule);
-  report.shown_rules = chosen("rule", rule, kLearningRules);
-  report.rules_were_chosen = o.rule != "all";
+  require(in_paper(main) || view == "executed",
+          "[cost] the paper does not have the rule {}; need --view executed", name_of(main));
   if (!o.tokens.empty()) report.tokens = parse_whole("tokens", o.tokens);
   return report;
 }
@@ -99,12 +126,18 @@ void run(const CostOptions& o, const Common& common) {
   if (!o.solve.what.empty() && o.solve.what != "crossovers") return print_solution(o, common.json);
   const Workload workload = workload_from(o.model);
   if (!workload.note.empty()) fmt::print(stderr, "note: {}\n", workload.note);
+  require(!o.verify || in_paper(rule_from(o.rule)),
+          "[cost] --verify runs backpropagation; need --rule bp");
   if (o.verify) return print_verification(workload, {.memory = !o.solve.memory.empty()}, common);
   const CostReport report = report_of(o, workload, common);
   const bool asks_paper = !o.solve.what.empty() || o.formula || o.latex || !o.as.empty();
   require(workload.in_paper() || !asks_paper,
           "[cost] formulas, crossovers and other tools' counts are those of attention and dense "
           "layers; this model has others");
+  require(in_paper(report.main_rule()) || !asks_paper,
+          "[cost] formulas, crossovers and other tools' counts are not of the rule {}; need --rule "
+          "bp",
+          o.rule);
   if (!o.solve.what.empty()) return print_crossovers(report, common.json);
   if (o.formula || o.latex) return print_formulas(report, o.latex);
   std::optional<ConventionReport> as;
@@ -123,7 +156,8 @@ void run(const CostOptions& o, const Common& common) {
 void add_report_options(CLI::App& command, CostOptions& o) {
   const char* group = "Report";
   command.add_option("--view", o.view, "printed, corrected, executed or all")->group(group);
-  add_text(command, "--rule", o.rule, "bp, pepita, mempepita or all", group);
+  add_text(command, "--rule", o.rule,
+           "bp, pepita, mempepita, fa, dfa; all: those of the paper, the first three", group);
   add_text(command, "--by", o.by, "layer or phase", group);
   command.add_option("--tokens", o.tokens, "Tokens of a whole run: 300e9")->group(group);
   command.add_flag("--formula", o.formula, "The formulas, with their equations")->group(group);
@@ -155,6 +189,10 @@ CountValue CostReport::of_run(const CountValue& step) const {
   const auto per_step = static_cast<Integer>(workload.tokens());
   const CountValue all = *tokens * step;
   return {all.maccs / per_step, all.flops / per_step};
+}
+
+LearningRule CostReport::main_rule() const {
+  return in_paper(shown_rules.front()) ? LearningRule::kBackprop : shown_rules.front();
 }
 
 bool CostReport::backprop_only() const {

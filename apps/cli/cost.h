@@ -3,6 +3,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "longspan/cost/counts.h"
 #include "longspan/cost/memory_use.h"
 #include "longspan/predict/predict.h"
+#include "stage_flags.h"
 
 namespace longspan::cli {
 
@@ -29,6 +31,7 @@ struct ModelOptions {
   std::optional<Choice<NormKind>> norm;
   std::optional<Choice<Activation>> activation;
   std::optional<Choice<PositionKind>> positions;
+  StageFlags stages;
   std::optional<std::size_t> frozen_layers, lora_rank;
   bool causal = false;
   bool gated = false;
@@ -78,11 +81,11 @@ Integer parse_whole(std::string_view key, const std::string& text);
 struct CostReport {
   Workload workload;
   ParameterCounts parameters;
-  std::vector<ViewCounts> views;  // as kCostViews
-  MemoryUse memory;
-  std::vector<MemoryUse> rule_memory;  // as kLearningRules
-  CountValue optimizer;                // one step of it
-  // On this machine, a training step by backpropagation; nothing where it is not calibrated.
+  std::vector<ViewCounts> views;                  // as kCostViews
+  MemoryUse memory;                               // of the main rule
+  std::map<LearningRule, MemoryUse> rule_memory;  // of the shown ones
+  CountValue optimizer;                           // one step of it
+  // On this machine, a training step by the main rule; nothing where it is not calibrated.
   std::optional<TimePrediction> time;
   std::string device;
   std::string optimizer_name;
@@ -96,6 +99,8 @@ struct CostReport {
   const ViewCounts& view(CostView which) const { return views[static_cast<std::size_t>(which)]; }
   // A step's count for all tokens of the run.
   CountValue of_run(const CountValue& step) const;
+  // Backpropagation, unless a rule was chosen that the engine alone has.
+  LearningRule main_rule() const;
   // Whether a sum of updates is BP's alone.
   bool backprop_only() const;
 };

@@ -161,7 +161,7 @@ void write_report(const CostReport& report, JsonWriter& to) {
   to.key("memory_by_rule");
   to.open('{');
   for (const LearningRule rule : report.shown_rules) {
-    write_memory(name_of(rule), report.rule_memory[static_cast<std::size_t>(rule)], to);
+    write_memory(name_of(rule), report.rule_memory.at(rule), to);
   }
   to.close();
   to.key("time");

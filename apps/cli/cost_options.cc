@@ -165,6 +165,7 @@ void set_variants(const ModelOptions& o, Workload& w) {
   override_with(o.classes, c.classes);
   override_with(o.wiring, c.wiring);
   override_with(o.feed_forward, c.feed_forward);
+  o.stages.set(c);
   override_with(o.norm, c.norm);
   override_with(o.activation, c.activation);
   override_with(o.positions, c.positions);
@@ -250,6 +251,7 @@ void add_model_options(CLI::App& command, ModelOptions& o) {
       .add_option("--feed-forward", o.feed_forward,
                   "What follows attention: dense, or experts:experts=8,top=2,…")
       ->group(group);
+  o.stages.add(command, group);
   add_choice(command, "--wiring", o.wiring, "", group);
   add_choice(command, "--norm", o.norm, "", group);
   add_choice(command, "--activation", o.activation, "", group);

@@ -24,6 +24,11 @@ std::string percent(Integer part, Integer whole) {
   return fmt::format("{:.1f} %", 100.0 * ratio(part, whole));
 }
 
+// As sentences have it.
+std::string_view title_of(LearningRule rule) {
+  return rule == LearningRule::kBackprop ? "BP" : name_of(rule);
+}
+
 std::string bytes(Integer count) { return format_bytes(static_cast<std::uint64_t>(count)); }
 
 // Words of `text` after `head`, broken before column 100 and aligned behind it.
@@ -131,7 +136,8 @@ void print_phases(const CostReport& report, const ViewCounts& view) {
 void print_rules(const CostReport& report) {
   const bool run = report.tokens.has_value();
   std::vector<CostView> views = {CostView::kExecuted};
-  if (report.workload.in_paper()) views.assign(kCostViews.begin(), kCostViews.end());
+  const bool papers = report.workload.in_paper() && in_paper(report.main_rule());
+  if (papers) views.assign(kCostViews.begin(), kCostViews.end());
   fmt::print("\n{:<10}", run ? "all tokens" : "one step");
   for (const CostView view : views) {
     fmt::print("{:>11} {:>9} {:>7}", name_of(view), "FLOPs", "÷ BP");
@@ -151,6 +157,7 @@ void print_rules(const CostReport& report) {
   const ViewCounts& executed = report.view(CostView::kExecuted);
   const CountValue once = executed.once(CostPhase::kForward, false);
   const CountValue step = executed.rule(LearningRule::kBackprop).total();
+  if (report.main_rule() != LearningRule::kBackprop) return;
   fmt::print("executed, BP: backward and update are {:.4f} × forward in MACCs, {:.4f} × in FLOPs\n",
              ratio(step.maccs - once.maccs, once.maccs),
              ratio(step.flops - once.flops, once.flops));
@@ -158,10 +165,10 @@ void print_rules(const CostReport& report) {
 
 void print_run(const CostReport& report) {
   if (!report.tokens) return;
-  const Integer flops =
-      report.of_run(report.view(CostView::kExecuted).rule(LearningRule::kBackprop).total()).flops;
-  fmt::print("{} tokens: {:.4g} FLOPs executed by BP = {:.0f} PF-days\n",
-             to_grouped_decimal(*report.tokens), static_cast<double>(flops),
+  const LearningRule rule = report.main_rule();
+  const Integer flops = report.of_run(report.view(CostView::kExecuted).rule(rule).total()).flops;
+  fmt::print("{} tokens: {:.4g} FLOPs executed by {} = {:.0f} PF-days\n",
+             to_grouped_decimal(*report.tokens), static_cast<double>(flops), title_of(rule),
              static_cast<double>(flops) / 8.64e19);
 }
 
@@ -175,6 +182,7 @@ void print_memory(const CostReport& report) {
   if (use.drawn > 0) line("drawn", use.drawn, "features and rotations, which nothing trains");
   line("gradients", use.gradients, "");
   line("optimizer", use.optimizer, report.optimizer_name);
+  if (use.feedback > 0) line("feedback", use.feedback, "fixed random matrices");
   line("activations kept", use.activations,
        fmt::format("largest piece {} in {}", bytes(use.largest), use.largest_at));
   line("workspace", use.workspace, "");
@@ -188,7 +196,7 @@ void print_memory(const CostReport& report) {
   fmt::print("\n  {:<22} {:>11} {:>11} {:>11} {:>11}\n", "by learning rule", "kept", "arena", "F",
              "all");
   for (const LearningRule rule : report.shown_rules) {
-    const MemoryUse& own = report.rule_memory[static_cast<std::size_t>(rule)];
+    const MemoryUse& own = report.rule_memory.at(rule);
     fmt::print("  {:<22} {:>11} {:>11} {:>11} {:>11}\n", name_of(rule), bytes(own.activations),
                bytes(own.peak), bytes(own.feedback), bytes(own.total()));
   }
@@ -202,8 +210,9 @@ void print_time(const CostReport& report) {
   const auto seconds = [](double value) {
     return value < 1.0 ? fmt::format("{:.3g} ms", 1e3 * value) : fmt::format("{:.4g} s", value);
   };
-  fmt::print("\ntime of a training step by BP on {}: {}, {} to {}\n", report.device,
-             seconds(report.time->seconds), seconds(report.time->low), seconds(report.time->high));
+  fmt::print("\ntime of a training step by {} on {}: {}, {} to {}\n", title_of(report.main_rule()),
+             report.device, seconds(report.time->seconds), seconds(report.time->low),
+             seconds(report.time->high));
 }
 
 bool same_layer(const LayerCounts& a, const LayerCounts& b) {
@@ -226,7 +235,7 @@ void collect_reasons(const ViewCounts& a, const ViewCounts& b, std::set<int>& re
 }
 
 void print_reasons(const CostReport& report) {
-  if (!report.workload.in_paper()) return;
+  if (!report.workload.in_paper() || !in_paper(report.main_rule())) return;
   const ViewCounts& printed = report.view(CostView::kPrinted);
   std::set<int> reasons;
   for (const CostView view : {CostView::kCorrected, CostView::kExecuted}) {

@@ -127,6 +127,7 @@ void run(const Options& o, const Common& common) {
   require(o.length > 0, "[pattern] a length of 0; need at least 1");
   require(o.head < o.heads, "[pattern] head {} of {}; need one from 0 to {}", o.head, o.heads,
           o.heads - 1);
+  require_mechanism("pattern", o.attention);
   const Picture picture = draw(o);
   if (!o.out.empty()) save(o, picture);
   if (common.json) {

@@ -11,6 +11,7 @@
 #include "longspan/base/resident.h"
 #include "longspan/training/training_run.h"
 #include "progress.h"
+#include "stage_flags.h"
 #include "task_flags.h"
 
 namespace longspan::cli {
@@ -22,6 +23,7 @@ struct TrainOptions {
 
   TrainingOptions training;
   TaskFlags task;
+  StageFlags stages;
   bool no_bias = false;
   bool untied = false;
 };
@@ -41,6 +43,7 @@ void add_model_options(CLI::App& command, TrainOptions& o) {
            group);
   add_text(command, "--feed-forward", m.feed_forward,
            "What follows it: dense, or experts:experts=8,top=2,…", group);
+  o.stages.add(command, group);
   add_choice(command, "--wiring", m.wiring, "", group);
   add_choice(command, "--norm", m.norm, "", group);
   add_choice(command, "--activation", m.activation, "", group);
@@ -230,6 +233,7 @@ void run_train(TrainOptions& o, const Common& common) {
   options.run.options = o.task.of(find_task(options.run.data.task));
   options.run.model.bias = !o.no_bias;
   options.run.model.tied = !o.untied;
+  o.stages.set(options.run.model);
   TrainingRun run(options);
   if (!common.quiet) report_model(run, options.out);
   std::signal(SIGINT, request_stop);

@@ -42,6 +42,12 @@ CapturedAttention capture_attention(Model& model, std::span<const std::int32_t> 
   });
   model.logits({.batch = 1, .length = tokens.size(), .tokens = tokens});
   model.mixer(layer).set_observer({});
+  const std::size_t seen = tokens.size() * heads * captured.shape.d_head;
+  require(
+      captured.tensors.q.size() == seen && captured.tensors.k.size() == seen,
+      "[capture] layer {} does not attend from all {} tokens to all of them; need a model whose "
+      "layer does",
+      layer, tokens.size());
   // Mechanisms that read the layer's input are given something of its size.
   captured.tensors.x = captured.tensors.q;
   return captured;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "longspan/base/error.h"
 #include "longspan/compare/approximation.h"
 
 namespace longspan {
@@ -48,6 +49,33 @@ TEST(Capture, SharedKeyHeadsAreRepeated) {
   EXPECT_EQ(head(2), head(3));
   captured.shape.attention = "full";
   EXPECT_LT(*approximation_error(captured.shape, captured.tensors).output, 1e-5);
+}
+
+// Tokens that are mixed otherwise, or read by a pooled sequence, leave nothing to compare.
+TEST(Capture, NeedsALayerThatAttendsToAllTokens) {
+  ModelConfig c;
+  c.family = Family::kEncoder;
+  c.wiring = Wiring::kPostNorm;
+  c.layers = 3;
+  c.d_model = 24;
+  c.max_length = 40;
+  ModelConfig mixed = c;
+  mixed.attention = "fnet";
+  ModelConfig staged = c;
+  staged.stages = "1|1";
+  const std::vector<std::int32_t> tokens = {1, 2, 3, 4, 5, 6, 7};
+  for (const ModelConfig& config : {mixed, staged}) {
+    Model model(config);
+    model.allocate(1);
+    try {
+      capture_attention(model, tokens, 1, 2);
+      ADD_FAILURE() << config.attention;
+    } catch (const Error& e) {
+      EXPECT_NE(std::string(e.what()).find("layer 1 does not attend from all 7 tokens"),
+                std::string::npos)
+          << e.what();
+    }
+  }
 }
 
 }  // namespace capture_test

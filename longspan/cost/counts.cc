@@ -12,7 +12,7 @@ CountValue& phase_of(LayerCounts& layer, CostPhase phase) {
 }
 
 void add_rules(ViewCounts& view, LastLayer last_layer) {
-  for (const LearningRule rule : kLearningRules) {
+  for (const LearningRule rule : kPaperRules) {
     view.rules.push_back(compose_rule(view, rule, last_layer));
   }
 }

@@ -1,6 +1,7 @@
 // What a model costs in numbers: layer by layer, phase by phase, and under each learning rule.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -37,10 +38,10 @@ struct ViewCounts {
   // Of one step of PEPITA or MEMPEPITA.
   CountValue error_projection;
   CountValue rule_overhead;
-  std::vector<RuleCounts> rules;  // as kLearningRules
+  std::vector<RuleCounts> rules;  // as kPaperRules, and what was walked beside them
 
   const RuleCounts& rule(LearningRule which) const {
-    return rules[static_cast<std::size_t>(which)];
+    return *std::ranges::find(rules, which, &RuleCounts::rule);
   }
   // Each layer's phase once. The update of layers that backpropagation does not update (the paper's
   // embedding) is in it unless `backprop_only`.
@@ -63,6 +64,9 @@ ViewCounts paper_counts(const Workload& workload, CostView view, const RuleTerms
 // architecture: every output that has parameters behind it is compared.
 ViewCounts executed_counts(const Workload& workload, const Model& model,
                            const RuleTerms& terms = {});
+// A step of a rule beyond the paper. Its forward, backward and update are those of all layers; what
+// it does besides is overhead.
+RuleCounts walked_counts(const Workload& workload, LearningRule rule);
 
 struct ParameterCounts {
   struct Layer {

@@ -5,6 +5,7 @@
 #include "longspan/base/meter.h"
 #include "longspan/cost/counts.h"
 #include "longspan/cost/layer_names.h"
+#include "longspan/cost/rule_walk.h"
 #include "longspan/learning/forward_learning.h"
 
 namespace longspan {
@@ -51,8 +52,25 @@ ViewCounts executed_counts(const Workload& workload, const Model& model, const R
     if (key.layer == kOverheadMeter && counts) overhead += work;
   }
   out.rule_overhead = value_of(overhead);
-  for (const LearningRule rule : kLearningRules) {
+  for (const LearningRule rule : kPaperRules) {
     out.rules.push_back(compose_rule(out, rule, terms.last_layer));
+  }
+  return out;
+}
+
+RuleCounts walked_counts(const Workload& workload, LearningRule rule) {
+  CostTable table = RuleWalk(workload.model, rule).rule().cost(workload.shape());
+  RuleCounts out{.rule = rule};
+  // All of it is the error's, which there is none of without an output layer.
+  if (const auto at = table.find(kOverheadMeter); at != table.end()) {
+    if (workload.output_layer) out.phase(CostPhase::kRuleOverhead) = value_of(at->second.update);
+    table.erase(at);
+  }
+  if (!workload.output_layer) table.erase(std::string(Head::kMeter));
+  for (const auto& [layer, cost] : table) {
+    out.phase(CostPhase::kForward) += value_of(cost.forward);
+    out.phase(CostPhase::kBackward) += value_of(cost.backward);
+    out.phase(CostPhase::kUpdate) += value_of(cost.update);
   }
   return out;
 }

@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include "longspan/attention/registry.h"
+#include "longspan/base/meter.h"
 #include "longspan/cost/conventions.h"
 #include "longspan/cost/memory_use.h"
+#include "longspan/learning/rule.h"
 #include "longspan/models/presets.h"
 #include "longspan/testing/reference_cases.h"
 
@@ -84,7 +86,7 @@ TEST_P(Family, CountsAreTheFormulasInThePapersArchitecture) {
               EXPECT_EQ(layer.backward, times(batch, formula.layers[i].total(kB), w)) << layer.name;
               EXPECT_EQ(layer.update, times(batch, formula.layers[i].total(kU), w)) << layer.name;
             }
-            for (const LearningRule rule : kLearningRules) {
+            for (const LearningRule rule : kPaperRules) {
               const RuleFormula expected = rule_formula(formula, rule, terms);
               for (const CostPhase phase : kCostPhases) {
                 EXPECT_EQ(counts.rule(rule).phase(phase), times(batch, expected.phase(phase), w))
@@ -155,6 +157,55 @@ TEST(Executed, SumsAreThoseOfTheModel) {
     }
   }
   EXPECT_GT(compared, 30);
+}
+
+// A rule beyond the paper: what is counted without memory is what its step does, and the arena is
+// the one that it takes.
+TEST(Walked, IsWhatTheRuleDoes) {
+  int walked = 0;
+  for (const testing::ModelCase& c : testing::model_cases()) {
+    Workload w;
+    w.model = c.config;
+    w.batch = c.shape.batch;
+    w.length = w.has_both() ? c.shape.source_length : c.shape.length;
+    w.target_length = w.has_both() ? c.shape.length : 0;
+    if (c.shape.padded || c.shape.typed || !can_be_built(w)) continue;
+    Model model(w.model);
+    model.allocate(1);
+    testing::BatchData data(w.model, c.shape, 5);
+    for (std::int32_t& target : data.targets) target = std::max(target, 0);  // none is ignored
+    for (const LearningRule rule : {LearningRule::kFeedback, LearningRule::kDirect}) {
+      if (rule == LearningRule::kDirect &&
+          (w.has_both() || w.model.wiring == Wiring::kReversible)) {
+        EXPECT_THROW(walked_counts(w, rule), Error) << c.name;
+        continue;
+      }
+      SCOPED_TRACE(c.name + " " + std::string(name_of(rule)));
+      const RuleCounts counts = walked_counts(w, rule);
+      const std::unique_ptr<Rule> engine = make_rule(name_of(rule), model);
+      engine->prepare(data.view());
+      Meter meter;
+      {
+        const Meter::Use use(meter);
+        engine->accumulate(data.view(), 1, 1.0F);
+      }
+      const auto flops = [&](Phase phase) {
+        return static_cast<Integer>(meter.total(phase).flops());
+      };
+      EXPECT_EQ(counts.phase(kF).flops, flops(Phase::kForward));
+      EXPECT_EQ(counts.phase(kB).flops, flops(Phase::kBackward));
+      EXPECT_EQ(counts.phase(kU).flops + counts.phase(CostPhase::kRuleOverhead).flops,
+                flops(Phase::kUpdate));
+      const bool direct = rule == LearningRule::kDirect;
+      EXPECT_EQ(counts.phase(CostPhase::kRuleOverhead).maccs > 0, direct);
+      const MemoryUse use = memory_use(w, model, count_parameters(w, model), {"fp32", 4},
+                                       optimizer_cost("sgd"), rule);
+      EXPECT_EQ(use.peak, static_cast<Integer>(model.arena().peak()));
+      EXPECT_EQ(use.feedback, static_cast<Integer>(sizeof(float) * engine->own_floats()));
+      ++walked;
+    }
+  }
+  EXPECT_GT(walked, 10);
 }
 
 TEST(Parameters, OfPublishedEncoders) {

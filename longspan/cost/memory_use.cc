@@ -1,6 +1,7 @@
 #include "longspan/cost/memory_use.h"
 
 #include "longspan/base/config.h"
+#include "longspan/cost/rule_walk.h"
 #include "longspan/learning/forward_learning.h"
 
 namespace longspan {
@@ -37,6 +38,10 @@ MemoryUse memory_use(const Workload& workload, const Model& model,
   MemoryUse use;
   if (rule == LearningRule::kBackprop) {
     step = model.walk_training(workload.shape());
+  } else if (!in_paper(rule)) {
+    const RuleWalk walk(workload.model, rule);
+    step = walk.rule().walk(workload.shape());
+    use.feedback = static_cast<Integer>(walk.rule().own_floats()) * element.bytes;
   } else {
     const Recall recall = rule == LearningRule::kPepita ? Recall::kKeep : Recall::kCompute;
     const ForwardLearning passes(model, recall, feedback_of(terms), 1);

@@ -22,7 +22,7 @@ struct MemoryUse {
   Integer drawn = 0;  // features and rotations, which are no parameters
   Integer gradients = 0;
   Integer optimizer = 0;
-  Integer feedback = 0;  // F of rules that send the error back through one
+  Integer feedback = 0;  // fixed random matrices that carry the error back
   // The arena of a training step: what is kept when forward (the standard pass) has ended, what
   // comes on top, and its high-water mark, which is their sum.
   Integer activations = 0;

@@ -143,7 +143,7 @@ TEST(ModelFormula, AgreesWithPlainArithmeticOnRandomShapes) {
       const ModelFormula model = model_formula({.view = view, .family = family});
       std::array<CountFormula, 3> rules;
       for (std::size_t i = 0; i < 3; ++i) {
-        rules[i] = rule_formula(model, kLearningRules[i]).total();
+        rules[i] = rule_formula(model, kPaperRules[i]).total();
       }
       const CountFormula short_pass =
           rule_formula(model, LearningRule::kMempepita, {.last_layer = LastLayer::kStandardError})

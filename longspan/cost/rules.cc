@@ -115,8 +115,8 @@ std::vector<FormulaLine> overhead_of(const ModelFormula& model, const RuleTerms&
 }  // namespace
 
 std::string_view name_of(LearningRule rule) {
-  static constexpr std::array<std::string_view, kLearningRules.size()> kNames = {"bp", "pepita",
-                                                                                 "mempepita"};
+  static constexpr std::array<std::string_view, kLearningRules.size()> kNames = {
+      "bp", "pepita", "mempepita", "fa", "dfa"};
   return kNames[static_cast<std::size_t>(rule)];
 }
 
@@ -141,6 +141,8 @@ Feedback feedback_of(const RuleTerms& terms) {
 RulePasses passes_of(LearningRule rule) {
   switch (rule) {
     case LearningRule::kBackprop:
+    case LearningRule::kFeedback:
+    case LearningRule::kDirect:
       break;
     case LearningRule::kPepita:
       return {.forward = 2, .backward = 0, .update = 1, .error_projection = 1};

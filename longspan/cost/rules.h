@@ -5,6 +5,8 @@
 //   MEMPEPITA  3F + U + P       the first pass again, beside the second, instead of keeping it
 //
 // P is 0 unless there are an encoder and a decoder; elsewhere the error has the input's shape.
+// These are the paper's. Feedback alignment and its direct form are beyond it: the engine alone
+// counts them, by walking their step.
 #pragma once
 
 #include <array>
@@ -17,12 +19,17 @@
 
 namespace longspan {
 
-enum class LearningRule : std::uint8_t { kBackprop, kPepita, kMempepita };
+enum class LearningRule : std::uint8_t { kBackprop, kPepita, kMempepita, kFeedback, kDirect };
 inline constexpr std::array kLearningRules = {LearningRule::kBackprop, LearningRule::kPepita,
-                                              LearningRule::kMempepita};
-std::string_view name_of(LearningRule rule);  // "bp", "pepita", "mempepita"
+                                              LearningRule::kMempepita, LearningRule::kFeedback,
+                                              LearningRule::kDirect};
+std::string_view name_of(LearningRule rule);  // as in learning/rule.h: "bp", "pepita", …
+// Those that every view has; the others are walked.
+inline constexpr std::array kPaperRules = {LearningRule::kBackprop, LearningRule::kPepita,
+                                           LearningRule::kMempepita};
+constexpr bool in_paper(LearningRule rule) { return rule <= LearningRule::kMempepita; }
 
-// How often a rule does each.
+// How often a rule of the paper does each.
 struct RulePasses {
   int forward = 1;
   int backward = 1;

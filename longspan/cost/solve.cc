@@ -49,9 +49,10 @@ Need need_of(const Workload& w, const SolveTerms& terms, bool counts_work) {
   Need need{.bytes = terms.inference ? use.parameters + use.inference : use.total()};
   if (!counts_work) return need;
   const bool of_model = terms.inference || terms.rule == LearningRule::kBackprop;
-  const CountValue step =
-      of_model ? model_work(w, model, !terms.inference)
-               : executed_counts(w, model, terms.rule_terms).rule(terms.rule).total();
+  const CountValue step = of_model ? model_work(w, model, !terms.inference)
+                          : in_paper(terms.rule)
+                              ? executed_counts(w, model, terms.rule_terms).rule(terms.rule).total()
+                              : walked_counts(w, terms.rule).total();
   need.work = {scaled(step.maccs, terms, w), scaled(step.flops, terms, w)};
   return need;
 }

@@ -169,6 +169,8 @@ class Branch {
   virtual void set_observer(Observer /*observer*/) {}
   // Of branches among whose parts the data choose: how many there are; 0 for others.
   virtual std::size_t experts() const { return 0; }
+  // Whether its output takes dropout in training, before the residual addition.
+  virtual bool drops_output() const { return true; }
 };
 
 }  // namespace longspan

@@ -7,6 +7,7 @@
 //
 // Every position reads every other, so it can be neither causal nor decode. Padding is mixed in like
 // any token, as the paper's model does: what a sequence gives depends on the length it is padded to.
+// In training its output takes no dropout, as there.
 #pragma once
 
 #include "longspan/layers/branch.h"
@@ -33,6 +34,7 @@ class FourierMixer final : public Branch {
 
   bool trained() const override { return false; }
   bool decodes() const override { return false; }
+  bool drops_output() const override { return false; }
 };
 
 }  // namespace longspan

@@ -9,6 +9,7 @@
 
 #include "longspan/base/error.h"
 #include "longspan/kernels/fourier/fourier.h"
+#include "longspan/layers/residual.h"
 #include "longspan/testing/allocations.h"
 #include "longspan/testing/check_branch.h"
 #include "longspan/testing/dry_branch.h"
@@ -110,6 +111,30 @@ TEST(FourierMixer, PaddingIsMixedIn) {
   x[5 * 4] += 1.0F;
   mixer.forward({pass, Matrix(x.data(), 6, 4), Matrix(b.data(), 6, 4), nullptr, {}, arena});
   for (std::size_t i = 0; i < x.size(); ++i) EXPECT_NE(a[i], b[i]) << i;
+}
+
+// As in the paper's model, whose mixing is added to its input whole.
+TEST(FourierMixer, TakesNoDropoutInAResidual) {
+  Parameters parameters;
+  const auto branch = [] { return std::make_unique<FourierMixer>(FourierMixerConfig{}); };
+  const auto norm = [&](const char* name) {
+    return std::make_unique<Norm>(parameters, name, NormKind::kLayer, 8, 1e-5F);
+  };
+  const Residual dropped(branch(), norm("a"), Wiring::kPostNorm, 8, 0.5F);
+  const Residual whole(branch(), norm("b"), Wiring::kPostNorm, 8, 0.0F);
+  parameters.allocate();
+  parameters.initialize(1);
+  std::vector<float> x(10 * 8);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = random_normal(7, i);
+  std::vector<float> a(x.size());
+  std::vector<float> b(x.size());
+  Pass pass = pass_of(2, 5);
+  pass.training = true;
+  pass.key = 3;
+  Arena arena(1U << 20U);
+  dropped.forward(pass, Matrix(x.data(), 10, 8), Matrix(a.data(), 10, 8), nullptr, {}, arena);
+  whole.forward(pass, Matrix(x.data(), 10, 8), Matrix(b.data(), 10, 8), nullptr, {}, arena);
+  EXPECT_EQ(a, b);
 }
 
 TEST(FourierMixer, RefusesWhatItCannotBe) {

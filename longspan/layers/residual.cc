@@ -12,7 +12,7 @@ Residual::Residual(std::unique_ptr<Branch> branch, std::unique_ptr<Norm> norm, W
       norm_(std::move(norm)),
       wiring_(wiring),
       d_model_(d_model),
-      dropout_(dropout) {}
+      dropout_(branch_->drops_output() ? dropout : 0.0F) {}
 
 ResidualSaved Residual::save(const Pass& pass, Arena& arena) const {
   ResidualSaved saved;

@@ -104,7 +104,7 @@ class Residual {
   std::unique_ptr<Norm> norm_;
   Wiring wiring_;
   std::size_t d_model_;
-  float dropout_;
+  float dropout_;  // 0 where the branch takes none
 };
 
 }  // namespace longspan

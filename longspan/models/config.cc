@@ -1,9 +1,7 @@
 #include "longspan/models/config.h"
 
 #include <cmath>
-#include <numeric>
 #include <string_view>
-#include <utility>
 
 #include "longspan/base/config.h"
 
@@ -23,10 +21,17 @@ void check_positive(std::string_view what, float value) {
 void check_stages(const ModelConfig& c) {
   const std::vector<std::size_t> stages = layers_of_stages(c);
   if (stages.empty()) return;
-  require(
-      stages.size() > 1 && std::accumulate(stages.begin(), stages.end(), std::size_t{0}) < c.layers,
-      "[model] stages of {} layers in a model of {}; need two or more, and a layer behind them",
-      c.stages, c.layers);
+  require(stages.size() > 1,
+          "[model] one stage of {} layers; need two or more, as in 4|4, with a pool between them",
+          c.stages);
+  std::size_t left = c.layers;
+  for (const std::size_t layers : stages) {
+    require(layers < left,
+            "[model] the stages {} leave no layer behind them in a model of {} layers; need more "
+            "layers, or fewer in the stages",
+            c.stages, c.layers);
+    left -= layers;
+  }
   require(c.family == Family::kEncoder && c.wiring == Wiring::kPostNorm && !c.checkpointing &&
               c.frozen_layers == 0,
           "[model] stages in a {} with {} wiring; need an encoder with post wiring that is neither "
@@ -46,9 +51,8 @@ std::vector<std::size_t> layers_of_stages(const ModelConfig& config) {
   if (config.stages.empty()) return layers;
   for (const std::string& part : split_list(config.stages, '|')) {
     const std::int64_t count = parse_integer("model", "stages", part);
-    require(count > 0 && std::cmp_less(count, config.layers),
-            "[model] a stage of {} layers in a model of {}; need 1 to {}", count, config.layers,
-            config.layers - 1);
+    require(count > 0, "[model] a stage of {} layers in {}; need at least 1 in each", count,
+            config.stages);
     layers.push_back(static_cast<std::size_t>(count));
   }
   return layers;

@@ -63,8 +63,7 @@ ModelConfig bert_config(const Fields& f) {
   return c;
 }
 
-// No attention, and so no heads. The mixing itself is never dropped there; here it is, like any
-// branch, when such a model is trained with dropout.
+// No attention, and so no heads.
 ModelConfig fnet_config(const Fields& f) {
   ModelConfig c = bert_sizes(f, {.activation = "gelu_new", .token_types = 4, .padding_token = 3});
   c.heads = 1;

@@ -194,14 +194,33 @@ TEST(Stages, GradientsAreSlopes) {
 TEST(Stages, RefuseWhatTheyCannotDo) {
   const ModelConfig good = models()[0].config;
   const auto refused = [&](auto change) {
-    ModelConfig c = good;
-    change(c);
-    EXPECT_THROW(Model{c}, Error);
+    const auto build = [&] {
+      ModelConfig c = good;
+      change(c);
+      const Model model(c);
+    };
+    EXPECT_THROW(build(), Error);
   };
   refused([](ModelConfig& c) { c.stages = "2|2"; });
   refused([](ModelConfig& c) { c.stages = "2"; });
   refused([](ModelConfig& c) { c.stages = "1|x"; });
   refused([](ModelConfig& c) { c.stages = "0|1"; });
+  const auto says = [&](const char* stages, std::size_t layers, const std::string& text) {
+    ModelConfig c = good;
+    c.stages = stages;
+    c.layers = layers;
+    try {
+      check(c);
+      ADD_FAILURE() << stages;
+    } catch (const Error& e) {
+      EXPECT_NE(std::string(e.what()).find(text), std::string::npos) << e.what();
+    }
+  };
+  says("5|5", 1, "the stages 5|5 leave no layer behind them in a model of 1 layers");
+  says("4|4", 8, "need more layers, or fewer in the stages");
+  says("9000000000000000000|9000000000000000000", 8, "leave no layer behind them");
+  says("3", 8, "one stage of 3 layers; need two or more");
+  says("2|-1", 8, "a stage of -1 layers in 2|-1; need at least 1 in each");
   refused([](ModelConfig& c) { c.wiring = Wiring::kPreNorm; });
   refused([](ModelConfig& c) { c.family = Family::kEncoderDecoder, c.decoder_layers = 1; });
   refused([](ModelConfig& c) { c.checkpointing = true; });

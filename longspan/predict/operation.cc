@@ -86,4 +86,13 @@ std::vector<Operation> step_operations(const Model& model, const Batch& shape,
   return operations_of(recorder);
 }
 
+std::vector<Operation> step_operations(const Model& model, const Rule& rule, const Batch& shape,
+                                       const OptimizerConfig& optimizer) {
+  Recorder recorder;
+  const Recorder::Use use(recorder);
+  rule.walk(shape);
+  Optimizer::walk(optimizer, model.parameters());
+  return operations_of(recorder);
+}
+
 }  // namespace longspan

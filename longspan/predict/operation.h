@@ -9,6 +9,7 @@
 
 #include "longspan/base/recorder.h"
 #include "longspan/learning/optimizer.h"
+#include "longspan/learning/rule.h"
 #include "longspan/models/model.h"
 
 namespace longspan {
@@ -31,6 +32,9 @@ std::vector<Operation> forward_operations(const Model& model, const Batch& shape
 // A whole step of backpropagation: forward, backward, accumulation, clipping and the optimiser's
 // update.
 std::vector<Operation> step_operations(const Model& model, const Batch& shape,
+                                       const OptimizerConfig& optimizer);
+// The same of any rule; `model` is the rule's.
+std::vector<Operation> step_operations(const Model& model, const Rule& rule, const Batch& shape,
                                        const OptimizerConfig& optimizer);
 
 }  // namespace longspan

@@ -66,6 +66,24 @@ TEST(WalkedModel, EveryMechanism) {
   }
 }
 
+// A rule beyond backpropagation is timed by its own step.
+TEST(WalkedModel, OfAnotherRule) {
+  ModelConfig c;
+  c.layers = 3;
+  c.max_length = 64;
+  Model model(c);
+  const Batch shape{.batch = 2, .length = 64};
+  for (const char* name : {"fa", "dfa"}) {
+    const auto rule = make_rule(name, model);
+    Cost cost;
+    for (const auto& [layer, part] : rule->cost(shape)) cost += part;
+    const auto walked = maccs_of(step_operations(model, *rule, shape, {}));
+    EXPECT_EQ(walked[static_cast<std::size_t>(Phase::kForward)], cost.forward.maccs) << name;
+    EXPECT_EQ(walked[static_cast<std::size_t>(Phase::kBackward)], cost.backward.maccs) << name;
+    EXPECT_EQ(walked[static_cast<std::size_t>(Phase::kUpdate)], cost.update.maccs) << name;
+  }
+}
+
 // Its time follows the factors of the lengths, not the elements alone.
 TEST(Quantities, TransformsByTheirFlops) {
   Recorder recorder;

@@ -31,5 +31,8 @@ TimePrediction predict_forward(const Calibration& calibration, const Model& mode
 // Trainer::step under backpropagation.
 TimePrediction predict_step(const Calibration& calibration, const Model& model, const Batch& shape,
                             const OptimizerConfig& optimizer);
+// Under any rule; `model` is the rule's.
+TimePrediction predict_step(const Calibration& calibration, const Model& model, const Rule& rule,
+                            const Batch& shape, const OptimizerConfig& optimizer);
 
 }  // namespace longspan

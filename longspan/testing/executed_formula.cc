@@ -194,7 +194,8 @@ void Formula::stack(Site site, std::size_t layers, std::size_t frozen) {
     const auto add = [&](const std::string& name, Cost branch, const Work* again = nullptr) {
       Cost around = norm(rows, d());
       const Count elements = rows * d();
-      const Work dropped = drops() ? flops(Kind::kDropout, elements) : Work{};
+      const bool takes_dropout = drops() && name != "fnet";
+      const Work dropped = takes_dropout ? flops(Kind::kDropout, elements) : Work{};
       around.forward += flops(Kind::kAdd, elements) + dropped;
       around.backward += flops(Kind::kAdd, elements) + dropped;
       for (Cost* cost : {&branch, &around}) {

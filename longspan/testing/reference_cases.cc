@@ -180,6 +180,7 @@ std::vector<ModelCase> encoder_cases() {
   fourier.attention = "fnet|flash";
   const BatchShape padded{.batch = 3, .length = 5, .padded = true};
   return {{"fourier", fourier, {.batch = 2, .length = 6}},
+          {"fourier_dropout", with_dropout(fourier), {.batch = 2, .length = 6}},
           {"tagger", tagger, padded},
           {"bert", bert(), {.batch = 3, .length = 6, .padded = true, .typed = true}},
           {"bert_dropout",

@@ -207,7 +207,8 @@ class ReferenceModel {
     reference.feed_forward = [&](std::size_t e, const std::vector<S>& row) {
       Tensor<S> one(1, row.size());
       one.data = row;
-      return feed_forward(w_, name + ".expert." + std::to_string(e), c_.activation.name(), c_.gated, one)
+      return feed_forward(w_, name + ".expert." + std::to_string(e), c_.activation.name(), c_.gated,
+                          one)
           .data;
     };
     const auto result = reference.forward();
@@ -228,7 +229,7 @@ class ReferenceModel {
     const RandomKey key = derive(side.key, i);
     Tensor<S> y;
     if (which == 0 && mixes(i / per_layer)) {
-      y = mixed(x, side.length);
+      return mixed(x, side.length);  // without dropout
     } else if (which == 0) {
       y = attention(layer + ".attention", side, key, x, nullptr, {});
     } else if (which == 1 && memory != nullptr) {

@@ -185,6 +185,8 @@ TEST_F(Compare, IsRenderedAgainAndAddedTo) {
 TEST_F(Compare, WrongInputIsOneSentence) {
   const std::vector<std::pair<Arguments, std::string>> cases = {
       {{"--attention", "flesh"}, "flash"},
+      {{"--attention", "flash,fnet"}, "cost and train take it as --attention fnet"},
+      {{"--attention", "experts:experts=4,top=1"}, "take it as --feed-forward experts"},
       {{"--budget", "soon"}, "budget"},
       {{"--lengths", "12,x"}, "lengths"},
       {{"--heads", "5"}, "does not divide into 5 heads"},
@@ -205,7 +207,30 @@ TEST_F(Compare, WrongInputIsOneSentence) {
   EXPECT_THAT(bad.err, HasSubstr("has no 'lengths'"));
 }
 
-TEST_F(Compare, ARunOnImagesHasNoTextToShow) {
+// Whatever the task, as long as a model reads one sequence of its tokens.
+TEST_F(Compare, ErrorsAreMeasuredOnTheTokensOfATask) {
+  const std::string run = (scratch_ / "copy").string();
+  const Outcome trained =
+      longspan({"train", "copy", "--out", run, "--steps", "1", "--batch", "2", "--length", "16",
+                "--layers", "1", "--d-model", "16", "--heads", "2", "--quiet"});
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  const Json r =
+      measured({"--causal", "--attention", "flash,linear", "--lengths", "8", "--from", run});
+  EXPECT_LT(point(r, "flash", 8)["error"]["output"], 1e-5);
+  EXPECT_GT(point(r, "linear", 8)["error"]["output"], 1e-5);
+  EXPECT_EQ(point(r, "linear", 8)["reason"], "");
+}
+
+TEST_F(Compare, ATaskOfTwoSequencesHasNoOneToShow) {
+  const std::string run = (scratch_ / "reverse").string();
+  const Outcome trained =
+      longspan({"train", "reverse", "--out", run, "--steps", "1", "--batch", "2", "--length", "8",
+                "--layers", "1", "--d-model", "16", "--heads", "2", "--quiet"});
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  expect_wrong_input(longspan(arguments({"--from", run})), "its task reverse has two sequences");
+}
+
+TEST_F(Compare, ARunOnImagesHasNoTokensToShow) {
   const std::string run = (scratch_ / "images").string();
   const Outcome trained =
       longspan({"train", "images", "--data", LONGSPAN_SOURCE_DIR "/data/mnist-small", "--out", run,
@@ -213,7 +238,7 @@ TEST_F(Compare, ARunOnImagesHasNoTextToShow) {
   ASSERT_EQ(trained.status, 0) << trained.err;
   const Outcome outcome = longspan(arguments({"--from", run}));
   EXPECT_EQ(outcome.status, 2);
-  EXPECT_THAT(outcome.err, HasSubstr("it was trained on images; need a model of text"));
+  EXPECT_THAT(outcome.err, HasSubstr("its task images gives no tokens"));
 }
 
 // The processes that `parent` started.

@@ -292,6 +292,76 @@ TEST(Cost, RandomShapes) {
   }
 }
 
+// Of rules that the paper does not have the executed view alone, with the matrices that carry the
+// error back.
+TEST(CostCli, WalksFeedbackAlignment) {
+  const Arguments model = {"--decoder-layers", "3",  "--d-model", "32", "--heads", "4",
+                           "--vocab",          "50", "--length",  "16", "--batch", "2"};
+  const auto of = [&](const char* rule) {
+    Arguments a = model;
+    a.insert(a.end(), {"--rule", rule});
+    return cost(a);
+  };
+  const Json bp = of("bp");
+  const Json fa = of("fa");
+  const Json dfa = of("dfa");
+  EXPECT_EQ(fa["views"].size(), 1U);
+  const auto flops = [](const Json& report, const char* rule, const char* phase) {
+    return report["views"]["executed"]["rules"][rule]["phases"][phase]["flops"].get<Count>();
+  };
+  for (const char* phase : {"forward", "backward", "update", "rule_overhead", "optimizer"}) {
+    EXPECT_EQ(flops(fa, "fa", phase), flops(bp, "bp", phase)) << phase;
+  }
+  EXPECT_EQ(flops(dfa, "dfa", "forward"), flops(bp, "bp", "forward"));
+  EXPECT_EQ(flops(dfa, "dfa", "rule_overhead"), 2 * 3 * (2 * 16) * 50 * 32);
+  EXPECT_EQ(dfa["memory"]["feedback"], 4 * 3 * 50 * 32);
+  EXPECT_EQ(dfa["memory"], dfa["memory_by_rule"]["dfa"]);
+  // Projections, outputs of branches, hidden layers and the softmax layer.
+  EXPECT_EQ(fa["memory"]["feedback"], 4 * (3 * (4 * 32 * 32 + 2 * 32 * 128) + 50 * 32));
+  EXPECT_EQ(fa["memory"]["peak"], bp["memory"]["peak"]);
+  Arguments table = model;
+  table.insert(table.begin(), "cost");
+  table.insert(table.end(), {"--rule", "dfa"});
+  const Outcome text = longspan(table);
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_THAT(text.out, AllOf(HasSubstr("\ndfa "), HasSubstr("feedback"), HasSubstr("executed")));
+  EXPECT_THAT(text.out, ::testing::Not(HasSubstr("printed")));
+}
+
+// Half the length behind each pool, so fewer scores and products than one stage.
+TEST(CostCli, StagesShortenAnEncoder) {
+  const Arguments model = {"--encoder-layers", "4",  "--d-model", "32", "--heads", "4",
+                           "--vocab",          "50", "--length",  "32"};
+  const auto with = [&](const Arguments& more) {
+    Arguments a = model;
+    a.insert(a.end(), more.begin(), more.end());
+    return a;
+  };
+  const Json whole = cost(with({"--view", "executed", "--rule", "bp"}));
+  const Json staged = cost(with({"--stages", "1|1|1", "--stage-pool", "max", "--pooled-keys"}));
+  EXPECT_EQ(staged["config"]["stages"], "1|1|1");
+  EXPECT_EQ(staged["config"]["stage_pool"], "max");
+  EXPECT_EQ(staged["config"]["stage_cls"], true);
+  EXPECT_EQ(staged["config"]["unpooled_keys"], false);
+  EXPECT_LT(staged["views"]["executed"]["rules"]["bp"]["maccs"],
+            whole["views"]["executed"]["rules"]["bp"]["maccs"]);
+  const Json apart = cost(with({"--stages", "1|1", "--no-stage-cls", "--no-stage-truncate"}));
+  EXPECT_EQ(apart["config"]["stage_cls"], false);
+  EXPECT_EQ(apart["config"]["stage_truncate"], false);
+  const std::vector<std::pair<Arguments, std::string>> bad = {
+      {{"--stages", "4|4"}, "the stages 4|4 leave no layer behind them in a model of 4 layers"},
+      {{"--stages", "2"}, "one stage of 2 layers; need two or more"},
+      {{"--stages", "1|1", "--wiring", "pre"}, "need an encoder with post wiring"},
+      {{"--stages", "1|1", "--stage-pool", "sum"}, "stage_pool"},
+      {{"--stage-pool", "max"}, "need --stages"},
+  };
+  for (const auto& [more, text] : bad) {
+    Arguments a = with(more);
+    a.insert(a.begin(), "cost");
+    expect_wrong_input(longspan(a), text);
+  }
+}
+
 // The embedding's update is in the phases of rules that have one.
 TEST(Cost, PhasesFollowTheRule) {
   const auto update = [](const char* rule) {
@@ -483,6 +553,12 @@ TEST(Cost, RefusesBadInputInOneSentence) {
       {{"--model", "gpt2", "--as", "fvcor"}, "did you mean 'fvcore'?"},
       {{"--model", "gpt2", "--view", "execute"}, "did you mean 'executed'?"},
       {{"--model", "gpt2", "--rule", "pepit"}, "did you mean 'pepita'?"},
+      {{"--model", "gpt2", "--rule", "fa", "--view", "printed"},
+       "the paper does not have the rule fa"},
+      {{"--model", "gpt2", "--rule", "dfa", "--view", "all"}, "need --view executed"},
+      {{"--model", "gpt2", "--rule", "dfa", "--formula"}, "not of the rule dfa"},
+      {{"--model", "gpt2", "--rule", "fa", "--verify"}, "need --rule bp"},
+      {{"--model", "gpt2", "--rule", "dfa", "--wiring", "reversible"}, "need pre or post wiring"},
       {{"--model", "gpt2", "--dtype", "fp15"}, "did you mean 'fp16'?"},
       {{"--model", "gpt2", "--optimizer", "adm"}, "did you mean 'adam'?"},
       {{"--model", "gpt2", "--diff", "heads=5"}, "does not divide"},

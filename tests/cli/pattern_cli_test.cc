@@ -64,6 +64,10 @@ TEST(Pattern, RefusesNonsense) {
   EXPECT_EQ(longspan({"pattern", "window", "--head", "9"}).status, 2);
   EXPECT_EQ(longspan({"pattern", "window", "--out", "picture.gif"}).status, 2);
   EXPECT_EQ(longspan({"pattern", "linformer", "--causal"}).status, 2);
+  expect_wrong_input(longspan({"pattern", "fnet"}),
+                     "fnet is no attention mechanism but another branch of a block");
+  expect_wrong_input(longspan({"pattern", "experts:top=2"}), "as --feed-forward experts");
+  expect_wrong_input(longspan({"pattern", "cross"}), "need a mechanism, see longspan list\n");
 }
 
 }  // namespace pattern_cli_test
