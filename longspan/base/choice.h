@@ -100,10 +100,14 @@ class Choice {
 
 }  // namespace longspan
 
+// "{}" alone: widths and the like would take the rest of fmt into every file.
 template <class Enum>
-struct fmt::formatter<longspan::Choice<Enum>> : fmt::formatter<std::string_view> {
+struct fmt::formatter<longspan::Choice<Enum>> {
+  constexpr auto parse(fmt::format_parse_context& context) { return context.begin(); }
   template <class Context>
   auto format(const longspan::Choice<Enum>& choice, Context& context) const {
-    return fmt::formatter<std::string_view>::format(choice.name(), context);
+    auto out = context.out();
+    for (const char c : choice.name()) *out++ = c;
+    return out;
   }
 };

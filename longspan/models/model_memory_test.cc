@@ -116,7 +116,7 @@ INSTANTIATE_TEST_SUITE_P(Perceptrons, PlannedModel,
 INSTANTIATE_TEST_SUITE_P(Frozen, PlannedModel, ::testing::ValuesIn(testing::frozen_cases()),
                          [](const auto& instance) { return instance.param.name; });
 
-std::size_t bytes_of(const std::string& family, const std::string& wiring, std::size_t layers) {
+std::size_t bytes_of(Choice<Family> family, Choice<Wiring> wiring, std::size_t layers) {
   ModelConfig c;
   c.family = family;
   c.layers = layers;

@@ -66,7 +66,7 @@ TimePrediction predict_step(const Calibration& c, const Model& model, const Batc
 
 TimePrediction predict_step(const Calibration& c, const Model& model, const Rule& rule,
                             const Batch& shape, const OptimizerConfig& optimizer) {
-  const std::size_t blocks = 2 + Optimizer::state_blocks(optimizer);
+  const std::size_t blocks = 2 + Optimizer::state_blocks(optimizer.kind);
   const std::size_t floats = rule.own_floats() + blocks * model.parameters().count();
   const std::size_t bytes = rule.walk(shape).peak + sizeof(float) * floats;
   return add_up(c, step_operations(model, rule, shape, optimizer), bytes, c.training);
