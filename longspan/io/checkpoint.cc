@@ -7,6 +7,8 @@
 #include "longspan/base/config.h"
 #include "longspan/base/error.h"
 #include "longspan/io/atomic_file.h"
+#include "longspan/io/checksum.h"
+#include "longspan/io/file.h"
 #include "longspan/io/json_file.h"
 
 namespace longspan {
@@ -21,13 +23,21 @@ constexpr const char* kConfigFile = "config.json";
 constexpr const char* kModelFile = "model.safetensors";
 constexpr const char* kConfigKey = "config";
 constexpr const char* kChecksumKey = "checksum";
+constexpr const char* kReplacedKey = "replaced_config";
 constexpr std::string_view kOptimizerPrefix = "optimizer.";
 
 std::string optimizer_name(std::size_t block) {
   return fmt::format("{}{}", kOptimizerPrefix, block);
 }
 
-const fs::path& require_complete(const fs::path& directory) {
+void require_part(const fs::path& directory, const char* name) {
+  std::error_code ignored;
+  require(fs::exists(directory / name, ignored),
+          "[{}] {} has no {}; need a directory with config.json and model.safetensors", kWho,
+          directory.string(), name);
+}
+
+const fs::path& require_model(const fs::path& directory) {
   std::error_code ignored;
   const std::string shown = directory.string();
   require(fs::exists(directory, ignored),
@@ -36,25 +46,8 @@ const fs::path& require_complete(const fs::path& directory) {
   require(fs::is_directory(directory, ignored),
           "[{}] {} is a file; need a directory with config.json and model.safetensors", kWho,
           shown);
-  for (const char* name : {kConfigFile, kModelFile}) {
-    require(fs::exists(directory / name, ignored),
-            "[{}] {} has no {}; need a directory with config.json and model.safetensors", kWho,
-            shown, name);
-  }
+  require_part(directory, kModelFile);
   return directory;
-}
-
-void make_directory(const fs::path& directory) {
-  std::error_code error;
-  if (fs::is_directory(directory, error)) return;
-  fs::create_directories(directory, error);
-  if (error) {
-    throw SystemError(fmt::format("[{}] the directory {} could not be made: {}", kWho,
-                                  directory.string(), error.message()));
-  }
-  const fs::path absolute = fs::absolute(directory).lexically_normal();
-  sync_directory(kWho, absolute.has_filename() ? absolute.parent_path()
-                                               : absolute.parent_path().parent_path());
 }
 
 // A config.json that cannot be read is replaced: save has the right one.
@@ -65,6 +58,18 @@ bool has_config(const fs::path& path, const json& config) {
     return read_json(path) == config;
   } catch (const Error&) {
     return false;
+  }
+}
+
+// What a config.json is recognised by, byte for byte; "none" where there is none to read.
+std::string fingerprint(const fs::path& path) {
+  try {
+    const std::string text = read_file(kWho, path, kMostJson);
+    Checksum checksum;
+    checksum.add(std::as_bytes(std::span(text)));
+    return checksum.hex();
+  } catch (const Error&) {
+    return "none";
   }
 }
 
@@ -84,7 +89,7 @@ std::string first_difference(const json& now, const json& saved) {
 void save_checkpoint(const fs::path& directory, const json& config, const CheckpointState& state) {
   const std::string where = fmt::format("[{}] {}", kWho, directory.string());
   Metadata metadata = state.metadata;
-  for (const char* key : {kConfigKey, kChecksumKey}) {
+  for (const char* key : {kConfigKey, kChecksumKey, kReplacedKey}) {
     require(!metadata.contains(key), "{}: the metadata key '{}' is taken", where, key);
   }
   std::vector<TensorSource> tensors = state.weights;
@@ -102,9 +107,12 @@ void save_checkpoint(const fs::path& directory, const json& config, const Checkp
     throw Error(fmt::format("{}: the configuration holds text that is not UTF-8", where));
   }
 
-  make_directory(directory);
-  if (!has_config(directory / kConfigFile, config)) write_json(directory / kConfigFile, config);
+  make_directory(kWho, directory);
+  const fs::path config_path = directory / kConfigFile;
+  const bool kept = has_config(config_path, config);
+  if (!kept) metadata[kReplacedKey] = fingerprint(config_path);
   write_safetensors(directory / kModelFile, tensors, metadata);
+  if (!kept) write_json(config_path, config);
 }
 
 bool checkpoint_exists(const fs::path& directory) {
@@ -113,20 +121,22 @@ bool checkpoint_exists(const fs::path& directory) {
 }
 
 Checkpoint::Checkpoint(const fs::path& directory)
-    : file_(require_complete(directory) / kModelFile), metadata_(file_.metadata()) {
+    : file_(require_model(directory) / kModelFile), metadata_(file_.metadata()) {
   file_.verify_checksum();
   require(metadata_.contains(kConfigKey), "{}: has no configuration; need a checkpoint", where());
   config_ = metadata_[kConfigKey];
-  metadata_.erase(kConfigKey);
-  metadata_.erase(kChecksumKey);
-
   const fs::path config_path = directory / kConfigFile;
-  const json now = read_json(config_path);
-  const json saved = config();
-  if (now != saved) {
-    throw Error(fmt::format("[{}] {} does not belong to {}: {} when that was saved", kWho,
-                            config_path.string(), kModelFile, first_difference(now, saved)));
+  const auto replaced = metadata_.find(kReplacedKey);
+  if (replaced == metadata_.end() || replaced->second != fingerprint(config_path)) {
+    require_part(directory, kConfigFile);
+    const json now = read_json(config_path);
+    const json saved = config();
+    if (now != saved) {
+      throw Error(fmt::format("[{}] {} does not belong to {}: {} when that was saved", kWho,
+                              config_path.string(), kModelFile, first_difference(now, saved)));
+    }
   }
+  for (const char* key : {kConfigKey, kChecksumKey, kReplacedKey}) metadata_.erase(key);
   while (file_.contains(optimizer_name(optimizer_blocks_))) ++optimizer_blocks_;
 }
 

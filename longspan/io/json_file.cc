@@ -39,6 +39,9 @@ std::string position(std::string_view text, std::size_t byte) {
 }  // namespace
 
 json parse_json(std::string_view where, std::string_view text) {
+  // The parser takes a NUL for the end, and what follows would be hidden.
+  require(text.find('\0') == std::string_view::npos, "{}: byte {} is a NUL; need valid JSON", where,
+          text.find('\0'));
   std::vector<std::set<std::string>> keys;
   const auto see = [&](int depth, json::parse_event_t event, json& value) {
     require(depth <= kDeepestJson, "{}: is nested more than {} deep", where, kDeepestJson);
@@ -62,7 +65,7 @@ json parse_json(std::string_view where, std::string_view text) {
 }
 
 json read_json(const std::filesystem::path& path) {
-  return parse_json("[json] " + path.string(), read_file("json", path));
+  return parse_json("[json] " + path.string(), read_file("json", path, kMostJson));
 }
 
 void write_json(const std::filesystem::path& path, const json& value) {
