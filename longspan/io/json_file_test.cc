@@ -53,7 +53,7 @@ TEST(JsonFile, MissingOrNotAFile) {
   const std::string missing = (directory / "no.json").string();
   EXPECT_EQ(message_of([&] { read_json(missing); }), "[json] " + missing + " does not exist");
   EXPECT_EQ(message_of([&] { read_json(directory.path()); }),
-            "[json] " + directory.path().string() + " could not be read: Is a directory");
+            "[json] " + directory.path().string() + " is a directory; need a regular file");
 }
 
 TEST(JsonFile, RefusesTextThatIsNotUtf8) {
