@@ -19,7 +19,11 @@ struct Outcome {
 struct RunOptions {
   long file_limit = -1;    // largest file the program may write, in bytes: a full disk
   long memory_limit = -1;  // of its address space, in bytes
+  // Where a stream goes instead of being read: a path, or kClosed.
+  std::string out = {};
+  std::string err = {};
 };
+inline const std::string kClosed = "closed";
 
 class Process {
  public:
