@@ -32,7 +32,7 @@ namespace {
 
 // What attention sees is text; a run on other data has no tokens to show it.
 void check_text_model(const std::filesystem::path& directory) {
-  const nlohmann::json config = read_json(directory / "config.json");
+  const nlohmann::json config = read_config(directory);
   if (config.contains("model_type")) return;
   const RunConfig run = run_config_from(config, directory);
   require(run.data.task == "text",

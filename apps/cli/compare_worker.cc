@@ -54,7 +54,7 @@ struct Source {
 // The text that it was trained on where there is one, else tokens drawn at random.
 Source open_checkpoint(const std::string& directory, std::size_t length) {
   Source source;
-  const json config = read_json(std::filesystem::path(directory) / "config.json");
+  const json config = read_config(directory);
   if (config.contains("model_type")) {
     source.model = std::make_unique<Model>(load_pretrained(directory));
   } else {

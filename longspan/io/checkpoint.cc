@@ -73,6 +73,13 @@ std::string fingerprint(const fs::path& path) {
   }
 }
 
+// Is this still the config.json that the model found?
+bool yet_to_follow(const Metadata& metadata, const fs::path& config_path) {
+  const auto replaced = metadata.find(kReplacedKey);
+  return replaced != metadata.end() && metadata.contains(kConfigKey) &&
+         replaced->second == fingerprint(config_path);
+}
+
 // "/heads is 8 but was 4"
 std::string first_difference(const json& now, const json& saved) {
   const json patch = json::diff(saved, now);
@@ -120,14 +127,25 @@ bool checkpoint_exists(const fs::path& directory) {
   return fs::exists(directory / kModelFile, ignored);
 }
 
+json read_config(const fs::path& directory) {
+  const fs::path path = directory / kConfigFile;
+  if (checkpoint_exists(directory)) {
+    const SafetensorsFile file(directory / kModelFile);
+    if (yet_to_follow(file.metadata(), path)) {
+      return parse_json(fmt::format("[{}] {}", kWho, file.path().string()),
+                        file.metadata().at(kConfigKey));
+    }
+  }
+  return read_json(path);
+}
+
 Checkpoint::Checkpoint(const fs::path& directory)
     : file_(require_model(directory) / kModelFile), metadata_(file_.metadata()) {
   file_.verify_checksum();
   require(metadata_.contains(kConfigKey), "{}: has no configuration; need a checkpoint", where());
   config_ = metadata_[kConfigKey];
   const fs::path config_path = directory / kConfigFile;
-  const auto replaced = metadata_.find(kReplacedKey);
-  if (replaced == metadata_.end() || replaced->second != fingerprint(config_path)) {
+  if (!yet_to_follow(metadata_, config_path)) {
     require_part(directory, kConfigFile);
     const json now = read_json(config_path);
     const json saved = config();

@@ -34,6 +34,7 @@ int state_of(const fs::path& path) {
   if (!checkpoint_exists(path)) return 0;
   const Checkpoint checkpoint(path);
   const int n = checkpoint.config().at("width");
+  EXPECT_EQ(read_config(path), checkpoint.config());
   std::vector<float> weights(static_cast<std::size_t>(n));
   checkpoint.read_weights(std::vector<NamedTensor>{{"w", {weights.size()}, weights}});
   EXPECT_EQ(weights, std::vector<float>(weights.size(), static_cast<float>(n)));
