@@ -194,8 +194,7 @@ bool measure(const PlanRequest& request, const Calibration& calibration, Compare
   return whole;
 }
 
-void finish(Results& results, const CompareRecord& record, const Common& common) {
-  results.save(record);
+void finish(const Results& results, const Common& common) {
   if (!results.problem().empty()) {
     throw SystemError(fmt::format("[compare] the results were not saved: {}", results.problem()));
   }
@@ -235,8 +234,9 @@ void run(const CompareOptions& o, const Common& common) {
   CompareRecord record;
   const bool whole =
       measure(request, calibration, record, known ? &*known : nullptr, results, common);
+  results.save(record);
   show(record, against, o, common);
-  finish(results, record, common);
+  finish(results, common);
   if (!whole) {
     throw Stopped{StopGuard::signal(), fmt::format("[compare] interrupted; go on with --add {}",
                                                    results.path().string())};

@@ -69,6 +69,16 @@ Outcome longspan(const std::vector<std::string>& arguments, const RunOptions& op
   return Process(arguments, options).wait();
 }
 
+std::vector<std::string> small_training(const std::string& out,
+                                        const std::vector<std::string>& more) {
+  std::vector<std::string> arguments = {
+      "train",        "text", "--data",  kText,       "--out",   out,         "--steps",  "8",
+      "--layers",     "1",    "--heads", "2",         "--batch", "2",         "--length", "8",
+      "--eval-every", "0",    "--quiet", "--d-model", "16",      "--threads", "2"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
 void expect_wrong_input(const Outcome& outcome, const std::string& sentence) {
   EXPECT_EQ(outcome.status, 2) << outcome.err;
   EXPECT_THAT(outcome.err, ::testing::HasSubstr(sentence));

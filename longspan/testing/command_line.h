@@ -39,6 +39,13 @@ class Process {
 
 Outcome longspan(const std::vector<std::string>& arguments, const RunOptions& options = {});
 
+// The text that is part of the project.
+inline const std::string kText = LONGSPAN_SOURCE_DIR "/data/tinyshakespeare.txt";
+
+// Arguments that train a tiny model on it for eight steps.
+std::vector<std::string> small_training(const std::string& out,
+                                        const std::vector<std::string>& more = {});
+
 // Exit 2 and one sentence that has `sentence` in it.
 void expect_wrong_input(const Outcome& outcome, const std::string& sentence);
 

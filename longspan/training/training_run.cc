@@ -32,7 +32,10 @@ TrainingRun::TrainingRun(const TrainingOptions& options) : options_(options) {
   require(options.eval_every > 0 || (options.patience == 0 && !options.keep_best),
           "[train] --patience or --keep-best without validations; need --eval-every above 0");
   std::error_code ignored;
-  if (std::filesystem::is_directory(options_.out, ignored)) lock_.emplace(options_.out);
+  const bool there = std::filesystem::exists(options_.out, ignored);
+  require(!there || std::filesystem::is_directory(options_.out, ignored),
+          "[train] {} is a file; need a directory", options_.out);
+  if (there) lock_.emplace(options_.out);
   if (options_.resume) {
     go_on();
   } else {

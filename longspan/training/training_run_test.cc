@@ -184,6 +184,9 @@ TEST(TrainingRun, RefusesWhatDoesNotFit) {
   text.run.options.clear();
   EXPECT_EQ(message_of([&] { TrainingRun run(text); }),
             "[train] no data; need --data FILE, or a directory of images");
+  o.out = (scratch / "run" / "config.json").string();
+  EXPECT_EQ(message_of([&] { TrainingRun run(o); }),
+            "[train] " + o.out + " is a file; need a directory");
   o.out = (scratch / "none").string();
   o.run.data.batch = 0;
   EXPECT_NE(message_of([&] { TrainingRun run(o); }).find("batch 0"), std::string::npos);
