@@ -174,7 +174,8 @@ TEST(BadInput, WhatIsNoFileIsRefusedAtOnce) {
         {"compare", "--render", path},
         {"compare", "--add", path},
         {"calibrate", "--show", "--out", path},
-        {"cost", "--config", path},
+        {"plan", "--list", "--devices", path},
+        {"cost", "--model", path},
         {"eval", path}};
     for (const auto& command : commands) {
       const Outcome outcome = longspan(command);
