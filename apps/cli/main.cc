@@ -1,5 +1,5 @@
-// longspan: the command line. Exit 0: done; 2: the input is wrong, one sentence says how; 128 + n: a
-// signal asked it to stop; 1: anything else that went wrong.
+// longspan: the command line. Exit 0: done; 2: the input is wrong, one sentence says how; 128 + n:
+// signal n asked it to stop; 1: anything else that went wrong.
 #include <fmt/core.h>
 
 #include <algorithm>

@@ -148,7 +148,7 @@ TrainingResult TrainingRun::run(TrainingObserver& observer) {
   if (!lock_) {
     make_directory("train", options_.out);
     lock_.emplace(options_.out);
-    require_free();  // another one may have come and gone
+    if (trainer_->steps() == 0) require_free();  // another one may have come and gone
   }
   if (first_step_ == 0) save_now();
   using Clock = std::chrono::steady_clock;
