@@ -68,6 +68,12 @@ endforeach()
 # What spans folders: the command line, whole training runs, golden vectors, the process's memory.
 file(GLOB cli_tests CONFIGURE_DEPENDS tests/cli/*_test.cc)
 longspan_tests(cli_test 6 CLI SOURCES ${cli_tests})
+# What the tests of faults preload into the program.
+add_library(failing_calls MODULE tests/cli/failing_calls.cc)
+set_target_properties(failing_calls PROPERTIES PREFIX ""
+  LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+target_link_libraries(failing_calls PRIVATE longspan_options ${CMAKE_DL_LIBS})
+add_dependencies(cli_test failing_calls)
 file(GLOB run_tests CONFIGURE_DEPENDS tests/runs/*_test.cc)
 longspan_tests(runs_test 4 CLI SOURCES ${run_tests})
 longspan_tests(vectors_test 1 SOURCES tests/vectors/golden_test.cc)

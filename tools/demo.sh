@@ -18,7 +18,7 @@ else
   "$step" "demo: calibrate this machine, once" "$longspan" calibrate
 fi
 "$step" "demo: compare every attention for a minute" \
-  "$longspan" compare --budget 1m --out "$out/compare.json"
+  "$longspan" compare --budget 1m --out "$out/compare.json" --overwrite
 echo
 echo "The page, for a browser:  $out/compare.html"
 echo "Go on comparing:          $longspan compare --add $out/compare.json --budget 5m"

@@ -13,6 +13,7 @@
 #include "longspan/io/json_file.h"
 #include "longspan/predict/calibrate.h"
 #include "longspan/predict/check.h"
+#include "output_file.h"
 
 namespace longspan::cli {
 
@@ -24,6 +25,7 @@ struct CalibrateOptions {
   std::string out;
   bool check = false;
   bool show = false;
+  Existing existing = Existing::kKept;
 };
 
 std::filesystem::path path_of(const CalibrateOptions& o) {
@@ -116,8 +118,9 @@ void run(const CalibrateOptions& o, const Common& common) {
   if (o.show) {
     c = load_calibration(path);
   } else {
+    // What the cache has is meant to be measured anew.
+    check_output("calibrate", path, o.out.empty() ? Existing::kReplaced : o.existing);
     c = calibrate(progress(common, "measuring"));
-    if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path());
     write_json(path, to_json(c));
   }
   if (common.json) {
@@ -135,6 +138,7 @@ void add_calibrate(CLI::App& app, const Common& common) {
   const auto options = std::make_shared<CalibrateOptions>();
   add_text(*command, "--out", options->out,
            "File for the result; in the user's cache unless given");
+  add_overwrite(*command, options->existing);
   command->add_flag("--check", options->check,
                     "Predicts and measures a grid of models that calibration did not see");
   command->add_flag("--show", options->show, "Shows the calibration that is there");

@@ -15,22 +15,15 @@
 #include <cstring>
 
 #include "longspan/base/error.h"
+#include "longspan/io/disk_calls.h"
+#include "stop.h"
 
 namespace longspan::cli {
 
 namespace {
 
 constexpr std::chrono::milliseconds kGlance{
-    100};  // how often Ctrl-C and the deadline are looked at
-
-volatile std::sig_atomic_t pressed_count = 0;  // NOLINT: handlers reach nothing else
-
-struct sigaction previous_action {};  // NOLINT
-
-void note_interrupt(int /*signal*/) {
-  pressed_count = pressed_count + 1;
-  if (pressed_count > 1) _exit(130);
-}
+    100};  // how often signals and the deadline are looked at
 
 struct Pipe {
   std::array<int, 2> ends{-1, -1};
@@ -60,19 +53,6 @@ std::vector<std::string> environment_with(const std::vector<std::string>& more) 
 
 }  // namespace
 
-InterruptGuard::InterruptGuard() {
-  pressed_count = 0;
-  struct sigaction action {};
-  action.sa_handler = note_interrupt;
-  sigaction(SIGINT, &action, &previous_action);
-  signal(SIGPIPE, SIG_IGN);  // of a process that ended: receive() says so
-}
-InterruptGuard::~InterruptGuard() {
-  signal(SIGPIPE, SIG_DFL);
-  sigaction(SIGINT, &previous_action, nullptr);
-}
-bool InterruptGuard::pressed() { return pressed_count > 0; }
-
 ChildProcess::ChildProcess(const std::vector<std::string>& arguments,
                            const std::vector<std::string>& environment) {
   const Pipe down;
@@ -88,8 +68,7 @@ ChildProcess::ChildProcess(const std::vector<std::string>& arguments,
   if (id_ == 0) {  // only what is safe between fork and exec
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);
-    signal(SIGINT, SIG_IGN);
-    signal(SIGPIPE, SIG_DFL);
+    ignore_stops();
     dup2(down.ends[0], STDIN_FILENO);
     dup2(up.ends[1], STDOUT_FILENO);
     execve("/proc/self/exe", argv.data(), envp.data());
@@ -106,7 +85,7 @@ ChildProcess::~ChildProcess() {
   close(from_);
   if (id_ > 0) {
     kill(id_, SIGKILL);
-    waitpid(id_, nullptr, 0);
+    uninterrupted([&] { return waitpid(id_, nullptr, 0); });
   }
 }
 
@@ -114,8 +93,8 @@ void ChildProcess::send(const std::string& line) {
   const std::string whole = line + "\n";
   std::size_t sent = 0;
   while (sent < whole.size()) {
-    const ssize_t count = write(to_, whole.data() + sent, whole.size() - sent);
-    if (count < 0 && errno == EINTR) continue;
+    const ssize_t count =
+        uninterrupted([&] { return write(to_, whole.data() + sent, whole.size() - sent); });
     if (count < 0) return;  // receive() says what became of it
     sent += static_cast<std::size_t>(count);
   }
@@ -128,13 +107,12 @@ std::string ChildProcess::receive(Clock::time_point deadline) {
       buffer_.erase(0, end + 1);
       return line;
     }
-    if (InterruptGuard::pressed()) throw Interrupted();
+    if (StopGuard::signal() != 0) throw Interrupted();
     if (Clock::now() > deadline) throw std::runtime_error("took longer than the budget allows");
     pollfd wait{.fd = from_, .events = POLLIN, .revents = 0};
     if (poll(&wait, 1, static_cast<int>(kGlance.count())) <= 0) continue;
     std::array<char, 4096> part{};
-    const ssize_t count = read(from_, part.data(), part.size());
-    if (count < 0 && errno == EINTR) continue;
+    const ssize_t count = uninterrupted([&] { return read(from_, part.data(), part.size()); });
     if (count <= 0) throw_ended();
     buffer_.append(part.data(), static_cast<std::size_t>(count));
   }
@@ -142,7 +120,7 @@ std::string ChildProcess::receive(Clock::time_point deadline) {
 
 void ChildProcess::throw_ended() {
   int status = 0;
-  waitpid(id_, &status, 0);
+  uninterrupted([&] { return waitpid(id_, &status, 0); });
   id_ = -1;
   if (WIFSIGNALED(status)) {
     const int number = WTERMSIG(status);

@@ -12,19 +12,9 @@
 
 namespace longspan::cli {
 
-// The user pressed Ctrl-C.
+// A signal asked the program to stop, see StopGuard.
 struct Interrupted : std::runtime_error {
   Interrupted() : std::runtime_error("interrupted") {}
-};
-
-// While it lives, Ctrl-C is noted instead of ending the program; a second one ends it.
-class InterruptGuard {
- public:
-  InterruptGuard();
-  ~InterruptGuard();
-  InterruptGuard(const InterruptGuard&) = delete;
-  InterruptGuard& operator=(const InterruptGuard&) = delete;
-  static bool pressed();
 };
 
 class ChildProcess {

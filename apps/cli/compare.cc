@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "calibration_cache.h"
@@ -21,6 +22,9 @@
 #include "longspan/report/compare_summary.h"
 #include "longspan/report/compare_text.h"
 #include "longspan/report/page.h"
+#include "output.h"
+#include "output_file.h"
+#include "stop.h"
 
 namespace longspan::cli {
 
@@ -34,9 +38,10 @@ struct CompareOptions {
   std::uint64_t rounds = 5;
   std::string budget = "2m";
   std::string from;
-  std::string out = "compare.json";
+  std::string out;
   std::string add, render, against;
   bool csv = false;
+  Existing existing = Existing::kKept;
 };
 
 CompareRecord read_compare(const std::string& path) {
@@ -45,19 +50,26 @@ CompareRecord read_compare(const std::string& path) {
   return record;
 }
 
+void write_page(const std::filesystem::path& path, const CompareRecord& record) {
+  AtomicFile file("compare", path);
+  file.write(comparison_page(record));
+  file.commit();
+}
+
 // The record as JSON, and the page beside it. What cannot be saved is shown all the same; the
 // complaint comes last.
 class Results {
  public:
-  explicit Results(std::filesystem::path path) : path_(std::move(path)) {}
+  // `known`: a record that is added to; what this program does not know of it stays in it.
+  Results(std::filesystem::path path, nlohmann::json known)
+      : path_(std::move(path)), known_(std::move(known)) {}
 
   void save(const CompareRecord& record) {
     try {
-      if (path_.has_parent_path()) std::filesystem::create_directories(path_.parent_path());
-      write_json(path_, to_json(record));
-      AtomicFile file("compare", page());
-      file.write(comparison_page(record));
-      file.commit();
+      nlohmann::json whole = known_;
+      whole.update(to_json(record), true);
+      write_json(path_, whole);
+      write_page(page(), record);
       problem_.clear();
     } catch (const std::exception& e) {
       problem_ = e.what();
@@ -65,15 +77,30 @@ class Results {
   }
   const std::string& problem() const { return problem_; }
   const std::filesystem::path& path() const { return path_; }
-  std::filesystem::path page() const {
-    std::filesystem::path page = path_;
-    return page.replace_extension(".html");
-  }
+  std::filesystem::path page() const { return page_of(path_); }
 
  private:
   std::filesystem::path path_;
+  nlohmann::json known_;
   std::string problem_;
 };
+
+// Where the results go, checked before anything is measured: to --out, to the record that is added
+// to, or to a name that is free.
+std::filesystem::path place_of(const CompareOptions& o) {
+  const std::filesystem::path path = !o.out.empty()   ? std::filesystem::path(o.out)
+                                     : !o.add.empty() ? std::filesystem::path(o.add)
+                                                      : free_name("compare.json");
+  require(path.extension() != ".html",
+          "[compare] --out is '{}'; need another ending for the record: the page ends in .html",
+          path.string());
+  std::error_code ignored;
+  const bool added = !o.add.empty() && std::filesystem::equivalent(path, o.add, ignored);
+  const Existing existing = added ? Existing::kReplaced : o.existing;
+  check_output("compare", path, existing);
+  check_output("compare", page_of(path), existing);
+  return path;
+}
 
 PlanRequest request_of(const CompareOptions& o) {
   PlanRequest request;
@@ -102,14 +129,13 @@ PlanRequest request_of(const CompareOptions& o) {
   return request;
 }
 
-void show(const CompareRecord& record, const CompareOptions& o, const Common& common) {
+void show(const CompareRecord& record, const std::optional<CompareRecord>& against,
+          const CompareOptions& o, const Common& common) {
   if (common.json) return fmt::print("{}\n", to_json(record).dump(2));
   if (o.csv) return fmt::print("{}", compare_csv(record));
   fmt::print("{}", compare_text(record));
-  std::fflush(stdout);
-  if (!o.against.empty()) {
-    fmt::print("\n{}", compare_against(record, read_compare(o.against)));
-  }
+  if (against) fmt::print("\n{}", compare_against(record, *against));
+  flush_output();
 }
 
 void note(const Common& common, const std::string& text) {
@@ -156,8 +182,7 @@ bool measure(const PlanRequest& request, const Calibration& calibration, Compare
   return whole;
 }
 
-void finish(Results& results, const CompareRecord& record, const Common& common) {
-  results.save(record);
+void finish(const Results& results, const Common& common) {
   if (!results.problem().empty()) {
     throw SystemError(fmt::format("[compare] the results were not saved: {}", results.problem()));
   }
@@ -165,26 +190,44 @@ void finish(Results& results, const CompareRecord& record, const Common& common)
        fmt::format("results: {}\npage:    {}", results.path().string(), results.page().string()));
 }
 
+// The record is only read; its page is made where there is none, and where the user says.
+void render(const CompareOptions& o, const Common& common) {
+  const CompareRecord record = read_compare(o.render);
+  const std::filesystem::path page = page_of(o.out.empty() ? o.render : o.out);
+  std::error_code ignored;
+  const bool kept = o.out.empty() && o.existing == Existing::kKept &&
+                    std::filesystem::is_regular_file(page, ignored);
+  if (!kept) check_output("compare", page, o.existing);
+  std::optional<CompareRecord> against;
+  if (!o.against.empty()) against = read_compare(o.against);
+  show(record, against, o, common);
+  if (!kept) write_page(page, record);
+  note(common,
+       fmt::format("page: {}{}", page.string(), kept ? ", as it was; --overwrite renews it" : ""));
+}
+
 void run(const CompareOptions& o, const Common& common) {
-  if (!o.render.empty()) {
-    const CompareRecord record = read_compare(o.render);
-    show(record, o, common);
-    Results again(o.out == "compare.json" ? o.render : o.out);
-    return finish(again, record, common);
-  }
+  if (!o.render.empty()) return render(o, common);
   const PlanRequest request = request_of(o);
   std::optional<CompareRecord> known;
-  if (!o.add.empty()) known = read_compare(o.add);
-  Results results(o.add.empty() || o.out != "compare.json" ? o.out : o.add);
+  std::optional<CompareRecord> against;
+  nlohmann::json added = nlohmann::json::object();
+  if (!o.add.empty()) {
+    known = read_compare(o.add);
+    added = read_json(o.add);
+  }
+  if (!o.against.empty()) against = read_compare(o.against);
+  Results results(place_of(o), added);
   const Calibration calibration = calibration_for(common);
   CompareRecord record;
   const bool whole =
       measure(request, calibration, record, known ? &*known : nullptr, results, common);
-  show(record, o, common);
-  finish(results, record, common);
+  results.save(record);
+  show(record, against, o, common);
+  finish(results, common);
   if (!whole) {
-    throw SystemError(
-        fmt::format("[compare] interrupted; go on with --add {}", results.path().string()));
+    throw Stopped{StopGuard::signal(), fmt::format("[compare] interrupted; go on with --add {}",
+                                                   results.path().string())};
   }
 }
 
@@ -222,7 +265,12 @@ void add_options(CLI::App& command, CompareOptions& o) {
   add_number(command, "--batch", s.batch, "Sequences at a time", group);
   add_number(command, "--seed", s.seed, "Of what is drawn", group);
   group = "Results";
-  add_text(command, "--out", o.out, "File for the results", group);
+  command
+      .add_option("--out", o.out,
+                  "File for the results, or the page of --render; compare.json or the next free "
+                  "name unless given")
+      ->group(group);
+  add_overwrite(command, o.existing)->group(group);
   command.add_option("--add", o.add, "Measure what this file has not, and add it")->group(group);
   command.add_option("--render", o.render, "Show this file again, measure nothing")->group(group);
   command.add_option("--against", o.against, "Beside a run of another machine")->group(group);

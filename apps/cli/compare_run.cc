@@ -11,6 +11,7 @@
 #include "longspan/io/json_file.h"
 #include "longspan/predict/sampling.h"
 #include "longspan/report/record_json.h"
+#include "stop.h"
 
 namespace longspan::cli {
 
@@ -211,7 +212,7 @@ void Comparison::run_length(std::uint64_t length) {
 }
 
 bool Comparison::run() {
-  const InterruptGuard guard;
+  const StopGuard guard;
   try {
     for (const std::uint64_t length : plan_.lengths) run_length(length);
   } catch (const Interrupted&) {

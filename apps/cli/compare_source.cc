@@ -4,7 +4,7 @@
 
 #include "longspan/base/error.h"
 #include "longspan/base/random.h"
-#include "longspan/io/json_file.h"
+#include "longspan/io/checkpoint.h"
 #include "longspan/models/pretrained.h"
 #include "longspan/training/run_directory.h"
 
@@ -38,14 +38,10 @@ std::vector<std::int32_t> task_tokens(const std::filesystem::path& directory,
 
 bool is_pretrained(const nlohmann::json& config) { return config.contains("model_type"); }
 
-nlohmann::json config_in(const std::filesystem::path& directory) {
-  return read_json(directory / "config.json");
-}
-
 }  // namespace
 
 void check_source(const std::filesystem::path& directory) {
-  const nlohmann::json config = config_in(directory);
+  const nlohmann::json config = read_config(directory);
   if (is_pretrained(config)) return;
   task_tokens(directory, run_config_from(config, directory), 1);
 }
@@ -56,7 +52,7 @@ Source open_source(const std::filesystem::path& directory, std::size_t length) {
     const std::size_t most = source.model->config().max_length;
     require(length <= most, "[compare] {}: takes at most {} tokens", directory.string(), most);
   };
-  if (!is_pretrained(config_in(directory))) {
+  if (!is_pretrained(read_config(directory))) {
     LoadedRun run = load_run(directory);
     source.model = std::move(run.model);
     check_length();

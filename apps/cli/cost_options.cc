@@ -7,6 +7,7 @@
 #include "cost.h"
 #include "longspan/attention/registry.h"
 #include "longspan/base/config.h"
+#include "longspan/io/checkpoint.h"
 #include "longspan/io/config_json.h"
 #include "longspan/io/json_file.h"
 #include "longspan/layers/branches.h"
@@ -93,7 +94,7 @@ bool is_path(const std::string& text) {
 
 Workload from_file(const std::filesystem::path& path) {
   const bool directory = std::filesystem::is_directory(path);
-  const nlohmann::json file = read_json(directory ? path / "config.json" : path);
+  const nlohmann::json file = directory ? read_config(path) : read_json(path);
   Workload w;
   // A checkpoint of ours keeps its model beside the rest of the run.
   if (file.is_object() && file.contains("model") && !file.contains("model_type")) {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -15,6 +14,7 @@
 #include "longspan/training/run_directory.h"
 #include "longspan/training/sampler.h"
 #include "longspan/training/writer.h"
+#include "output.h"
 
 namespace longspan::cli {
 
@@ -51,7 +51,7 @@ Written write(const GenerateOptions& o, Model& model, const Task& task, bool sho
     writer.append(token);
     if (shows) {
       fmt::print("{}", task.decode(std::span(written.tokens).last(1)));
-      std::fflush(stdout);
+      flush_output();
     }
   }
   written.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -72,7 +72,7 @@ void run_generate(const GenerateOptions& o, const Common& common) {
     return;
   }
   fmt::print("\n");
-  std::fflush(stdout);  // before what goes to the other stream
+  flush_output();  // before what goes to the other stream
   if (!common.quiet) {
     fmt::print(stderr, "{} tokens, {:.0f} a second\n", written.tokens.size(),
                static_cast<double>(written.tokens.size()) / std::max(written.seconds, 1e-9));

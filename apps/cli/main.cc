@@ -1,18 +1,22 @@
-// longspan: the command line. Exit 0: done; 2: the input is wrong, one sentence says how; 1:
-// anything else that went wrong.
+// longspan: the command line. Exit 0: done; 2: the input is wrong, one sentence says how; 128 + n:
+// signal n asked it to stop; 1: anything else that went wrong.
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <exception>
 #include <new>
+#include <sstream>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "command.h"
 #include "longspan/base/config.h"
 #include "longspan/base/error.h"
 #include "longspan/base/parallel.h"
+#include "output.h"
+#include "stop.h"
 
 namespace longspan::cli {
 namespace {
@@ -77,13 +81,41 @@ int run(int argc, char** argv) {
     check_command(app, argc, argv);
     app.parse(argc, argv);
     return 0;
-  } catch (const CLI::CallForHelp& e) {
-    return app.exit(e);
-  } catch (const CLI::CallForAllHelp& e) {
-    return app.exit(e);
+  } catch (const CLI::Success& e) {  // --help
+    std::ostringstream help;
+    const int status = app.exit(e, help);
+    fmt::print("{}", help.str());
+    return status;
   } catch (const CLI::ParseError& e) {
     say(one_line(e.what()));
     return kWrongInput;
+  }
+}
+
+int run_and_explain(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const Stopped& stopped) {
+    if (!stopped.sentence.empty()) say(stopped.sentence);
+    return 128 + stopped.signal;
+  } catch (const OutputLost&) {  // finish_output() says it
+    return 0;
+  } catch (const SystemError& e) {
+    say(e.what());
+    return kFailure;
+  } catch (const Error& e) {
+    say(e.what());
+    return kWrongInput;
+  } catch (const std::bad_alloc&) {
+    say("[memory] the machine refused more memory; use a smaller model, batch or length");
+    return kFailure;
+  } catch (const std::system_error& e) {
+    if (lost_output(e)) return 0;
+    say(one_line(e.what()));
+    return kFailure;
+  } catch (const std::exception& e) {
+    say(one_line(e.what()));
+    return kFailure;
   }
 }
 
@@ -91,20 +123,6 @@ int run(int argc, char** argv) {
 }  // namespace longspan::cli
 
 int main(int argc, char** argv) {
-  namespace cli = longspan::cli;
-  try {
-    return cli::run(argc, argv);
-  } catch (const longspan::SystemError& e) {
-    cli::say(e.what());
-    return cli::kFailure;
-  } catch (const longspan::Error& e) {
-    cli::say(e.what());
-    return cli::kWrongInput;
-  } catch (const std::bad_alloc&) {
-    cli::say("[memory] the machine refused more memory; use a smaller model, batch or length");
-    return cli::kFailure;
-  } catch (const std::exception& e) {
-    cli::say(cli::one_line(e.what()));
-    return cli::kFailure;
-  }
+  longspan::cli::prepare_streams();
+  return longspan::cli::finish_output(longspan::cli::run_and_explain(argc, argv));
 }

@@ -14,6 +14,7 @@
 #include "longspan/attention/registry.h"
 #include "longspan/base/error.h"
 #include "longspan/io/atomic_file.h"
+#include "output_file.h"
 #include "picture.h"
 
 namespace longspan::cli {
@@ -27,6 +28,7 @@ struct Options {
   std::size_t head = 0;
   bool causal = false;
   std::string out;
+  Existing existing = Existing::kKept;
 };
 
 constexpr std::size_t kHeadWidth = 64;
@@ -114,12 +116,16 @@ nlohmann::json as_json(const Options& o, const Picture& picture) {
   return json;
 }
 
-void save(const Options& o, const Picture& picture) {
+void check_place(const Options& o) {
   const std::string extension = std::filesystem::path(o.out).extension().string();
   require(extension == ".svg" || extension == ".png",
           "[pattern] --out is '{}'; need a name that ends in .svg or .png", o.out);
+  check_output("pattern", o.out, o.existing);
+}
+
+void save(const Options& o, const Picture& picture) {
   AtomicFile file("pattern", o.out);
-  file.write(extension == ".svg" ? picture.svg(o.attention) : picture.png());
+  file.write(o.out.ends_with(".svg") ? picture.svg(o.attention) : picture.png());
   file.commit();
 }
 
@@ -128,6 +134,7 @@ void run(const Options& o, const Common& common) {
   require(o.head < o.heads, "[pattern] head {} of {}; need one from 0 to {}", o.head, o.heads,
           o.heads - 1);
   require_mechanism("pattern", o.attention);
+  if (!o.out.empty()) check_place(o);
   const Picture picture = draw(o);
   if (!o.out.empty()) save(o, picture);
   if (common.json) {
@@ -152,6 +159,7 @@ void add_pattern(CLI::App& app, const Common& common) {
   add_number(*command, "--head", o->head, "The head to show");
   command->add_flag("--causal", o->causal, "With a causal mask");
   add_text(*command, "--out", o->out, "Also write the picture: file.svg or file.png");
+  add_overwrite(*command, o->existing);
   command->callback([o, &common] { run(*o, common); });
 }
 

@@ -1,7 +1,6 @@
 // longspan train: a model from data, resumable bit for bit.
 #include <fmt/core.h>
 
-#include <csignal>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -12,6 +11,7 @@
 #include "longspan/training/training_run.h"
 #include "progress.h"
 #include "stage_flags.h"
+#include "stop.h"
 #include "task_flags.h"
 
 namespace longspan::cli {
@@ -119,16 +119,13 @@ void add_run_options(CLI::App& command, TrainOptions& o) {
   command.add_flag("--overwrite", t.overwrite, "Replace a checkpoint in --out");
 }
 
-volatile std::sig_atomic_t stop_requested = 0;
-void request_stop(int /*signal*/) { stop_requested = 1; }
-
 // Shows how a run goes, on stderr.
 class Showing final : public TrainingObserver {
  public:
   Showing(const TrainingRun& run, bool quiet)
       : rule_(run.config().train.rule), progress_(run.steps(), run.first_step(), quiet) {}
 
-  bool stops() override { return stop_requested != 0; }
+  bool stops() override { return StopGuard::signal() != 0; }
   void stepped(const StepReport& report, double tokens_per_second) override {
     progress_.update(report.step, fmt::format("loss {:.4f}  {:.0f} tokens/s  {}", report.loss,
                                               tokens_per_second, format_bytes(resident_bytes())));
@@ -236,15 +233,18 @@ void run_train(TrainOptions& o, const Common& common) {
   o.stages.set(options.run.model);
   TrainingRun run(options);
   if (!common.quiet) report_model(run, options.out);
-  std::signal(SIGINT, request_stop);
-  std::signal(SIGTERM, request_stop);
+  const StopGuard guard;
   TrainingResult result;
   {
     Showing showing(run, common.quiet);
     result = run.run(showing);
   }
-  if (common.json) return print_json(run, result, options.out);
-  print_text(run, result, options.out);
+  if (common.json) {
+    print_json(run, result, options.out);
+  } else {
+    print_text(run, result, options.out);
+  }
+  if (result.interrupted) throw Stopped{StopGuard::signal(), ""};
 }
 
 }  // namespace

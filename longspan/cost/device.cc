@@ -146,7 +146,7 @@ std::vector<Device> parse_devices(std::string_view where, std::string_view toml)
 std::vector<Device> known_devices(const std::filesystem::path& file) {
   std::vector<Device> devices = parse_devices("built in", kDevicesToml);
   if (file.empty()) return devices;
-  for (Device& own : parse_devices(file.string(), read_file("devices", file))) {
+  for (Device& own : parse_devices(file.string(), read_file("devices", file, kMostTable))) {
     std::erase_if(devices, [&](const Device& d) { return d.name == own.name; });
     devices.push_back(std::move(own));
   }

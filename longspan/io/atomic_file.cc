@@ -1,27 +1,17 @@
 #include "longspan/io/atomic_file.h"
 
-#include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <utility>
 
 #include "longspan/base/error.h"
+#include "longspan/io/disk_calls.h"
 #include "longspan/io/file.h"
 
 namespace longspan {
 
 namespace fs = std::filesystem;
-
-namespace {
-
-fs::path parent_of(const fs::path& path) {
-  return path.has_parent_path() ? path.parent_path() : fs::path(".");
-}
-
-}  // namespace
 
 AtomicFile::AtomicFile(std::string_view who, const fs::path& target) : who_(who), target_(target) {
   // A link stays a link: what it points to is replaced.
@@ -51,10 +41,12 @@ AtomicFile::~AtomicFile() { discard(); }
 // it, and the next try makes a new one.
 void AtomicFile::open_temporary() {
   for (;;) {
-    descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-    if (descriptor_ < 0 && errno == EINTR) continue;
+    descriptor_ = uninterrupted([&] {
+      return ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+    });
     if (descriptor_ < 0) fail(errno);
-    if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    const int locked = uninterrupted([&] { return ::flock(descriptor_, LOCK_EX | LOCK_NB); });
+    if (locked != 0 && errno == EWOULDBLOCK) {
       ::close(std::exchange(descriptor_, -1));  // not discard(): the temporary is another's
       throw SystemError(
           fmt::format("[{}] {} is being written by another process", who_, target_.string()));
@@ -68,24 +60,26 @@ void AtomicFile::open_temporary() {
     }
     ::close(std::exchange(descriptor_, -1));
   }
-  if (::ftruncate(descriptor_, 0) != 0) fail(errno);
+  if (uninterrupted([&] { return ::ftruncate(descriptor_, 0); }) != 0) fail(errno);
 }
 
 void AtomicFile::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t wrote = ::write(descriptor_, bytes.data(), bytes.size());
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0) fail(errno);
+    const ssize_t wrote =
+        uninterrupted([&] { return disk_calls().write(descriptor_, bytes.data(), bytes.size()); });
+    if (wrote <= 0) fail(wrote < 0 ? errno : EIO);  // a disk that takes nothing never will
     bytes = bytes.subspan(static_cast<std::size_t>(wrote));
   }
 }
 
 void AtomicFile::commit() {
-  if (::fsync(descriptor_) != 0) fail(errno);
+  if (uninterrupted([&] { return disk_calls().fsync(descriptor_); }) != 0) fail(errno);
   // Renamed while the lock is held, so that nobody else truncates it in between.
-  if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail(errno);
+  const int renamed =
+      uninterrupted([&] { return disk_calls().rename(temporary_.c_str(), target_.c_str()); });
+  if (renamed != 0) fail(errno);
   ::close(std::exchange(descriptor_, -1));  // cannot lose anything after fsync
-  sync_directory(who_, parent_of(target_));
+  sync_directory(who_, directory_of(target_));
 }
 
 void AtomicFile::discard() noexcept {
@@ -106,15 +100,35 @@ void AtomicFile::fail(int error) {
 }
 
 void sync_directory(std::string_view who, const fs::path& directory) {
-  const int descriptor = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int descriptor =
+      uninterrupted([&] { return ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
   const bool opened = descriptor >= 0;
   // Some file systems cannot sync a directory and say EINVAL: nothing more can be done there.
-  const bool synced = opened && (::fsync(descriptor) == 0 || errno == EINVAL);
+  const bool synced =
+      opened &&
+      (uninterrupted([&] { return disk_calls().fsync(descriptor); }) == 0 || errno == EINVAL);
   const int error = errno;
   if (opened) ::close(descriptor);
   if (synced) return;
   throw SystemError(
       fmt::format("[{}] {} could not be made durable: {}", who, directory.string(), reason(error)));
+}
+
+void make_directory(std::string_view who, const fs::path& directory) {
+  std::error_code error;
+  if (fs::is_directory(directory, error)) return;
+  fs::create_directories(directory, error);
+  if (error) {
+    throw SystemError(fmt::format("[{}] the directory {} could not be made: {}", who,
+                                  directory.string(), error.message()));
+  }
+  const fs::path absolute = fs::absolute(directory).lexically_normal();
+  sync_directory(
+      who, absolute.has_filename() ? absolute.parent_path() : absolute.parent_path().parent_path());
+}
+
+fs::path directory_of(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
 
 }  // namespace longspan

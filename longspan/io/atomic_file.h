@@ -44,4 +44,10 @@ class AtomicFile {
 // Makes the entries of a directory durable: new names, renames, removals.
 void sync_directory(std::string_view who, const std::filesystem::path& directory);
 
+// Makes a directory, and those above it, where there is none.
+void make_directory(std::string_view who, const std::filesystem::path& directory);
+
+// The directory that a file of this path is in.
+std::filesystem::path directory_of(const std::filesystem::path& path);
+
 }  // namespace longspan

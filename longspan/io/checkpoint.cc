@@ -7,6 +7,8 @@
 #include "longspan/base/config.h"
 #include "longspan/base/error.h"
 #include "longspan/io/atomic_file.h"
+#include "longspan/io/checksum.h"
+#include "longspan/io/file.h"
 #include "longspan/io/json_file.h"
 
 namespace longspan {
@@ -20,13 +22,21 @@ constexpr std::string_view kCheckpoint = "checkpoint";
 constexpr const char* kConfigFile = "config.json";
 constexpr const char* kModelFile = "model.safetensors";
 constexpr const char* kConfigKey = "config";
+constexpr const char* kReplacedKey = "replaced_config";
 constexpr std::string_view kOptimizerPrefix = "optimizer.";
 
 std::string optimizer_name(std::size_t block) {
   return fmt::format("{}{}", kOptimizerPrefix, block);
 }
 
-const fs::path& require_complete(const fs::path& directory) {
+void require_part(const fs::path& directory, const char* name) {
+  std::error_code ignored;
+  require(fs::exists(directory / name, ignored),
+          "[{}] {} has no {}; need a directory with config.json and model.safetensors", kCheckpoint,
+          directory.string(), name);
+}
+
+const fs::path& require_model(const fs::path& directory) {
   std::error_code ignored;
   const std::string shown = directory.string();
   require(fs::exists(directory, ignored),
@@ -35,25 +45,8 @@ const fs::path& require_complete(const fs::path& directory) {
   require(fs::is_directory(directory, ignored),
           "[{}] {} is a file; need a directory with config.json and model.safetensors", kCheckpoint,
           shown);
-  for (const char* name : {kConfigFile, kModelFile}) {
-    require(fs::exists(directory / name, ignored),
-            "[{}] {} has no {}; need a directory with config.json and model.safetensors",
-            kCheckpoint, shown, name);
-  }
+  require_part(directory, kModelFile);
   return directory;
-}
-
-void make_directory(const fs::path& directory) {
-  std::error_code error;
-  if (fs::is_directory(directory, error)) return;
-  fs::create_directories(directory, error);
-  if (error) {
-    throw SystemError(fmt::format("[{}] the directory {} could not be made: {}", kCheckpoint,
-                                  directory.string(), error.message()));
-  }
-  const fs::path absolute = fs::absolute(directory).lexically_normal();
-  sync_directory(kCheckpoint, absolute.has_filename() ? absolute.parent_path()
-                                                      : absolute.parent_path().parent_path());
 }
 
 // A config.json that cannot be read is replaced: save has the right one.
@@ -65,6 +58,25 @@ bool has_config(const fs::path& path, const json& config) {
   } catch (const Error&) {
     return false;
   }
+}
+
+// What a config.json is recognised by, byte for byte; "none" where there is none to read.
+std::string fingerprint(const fs::path& path) {
+  try {
+    const std::string text = read_file(kCheckpoint, path, kMostJson);
+    Checksum checksum;
+    checksum.add(std::as_bytes(std::span(text)));
+    return checksum.hex();
+  } catch (const Error&) {
+    return "none";
+  }
+}
+
+// Is this still the config.json that the model found?
+bool yet_to_follow(const Metadata& metadata, const fs::path& config_path) {
+  const auto replaced = metadata.find(kReplacedKey);
+  return replaced != metadata.end() && metadata.contains(kConfigKey) &&
+         replaced->second == fingerprint(config_path);
 }
 
 // "/heads is 8 but was 4"
@@ -83,7 +95,7 @@ std::string first_difference(const json& now, const json& saved) {
 void save_checkpoint(const fs::path& directory, const json& config, const CheckpointState& state) {
   const std::string where = fmt::format("[{}] {}", kCheckpoint, directory.string());
   Metadata metadata = state.metadata;
-  for (const char* key : {kConfigKey, kChecksumKey}) {
+  for (const char* key : {kConfigKey, kChecksumKey, kReplacedKey}) {
     require(!metadata.contains(key), "{}: the metadata key '{}' is taken", where, key);
   }
   std::vector<TensorSource> tensors = state.weights;
@@ -101,9 +113,12 @@ void save_checkpoint(const fs::path& directory, const json& config, const Checkp
     throw Error(fmt::format("{}: the configuration holds text that is not UTF-8", where));
   }
 
-  make_directory(directory);
-  if (!has_config(directory / kConfigFile, config)) write_json(directory / kConfigFile, config);
+  make_directory(kCheckpoint, directory);
+  const fs::path config_path = directory / kConfigFile;
+  const bool kept = has_config(config_path, config);
+  if (!kept) metadata[kReplacedKey] = fingerprint(config_path);
   write_safetensors(directory / kModelFile, tensors, metadata);
+  if (!kept) write_json(config_path, config);
 }
 
 bool checkpoint_exists(const fs::path& directory) {
@@ -111,21 +126,34 @@ bool checkpoint_exists(const fs::path& directory) {
   return fs::exists(directory / kModelFile, ignored);
 }
 
+json read_config(const fs::path& directory) {
+  const fs::path path = directory / kConfigFile;
+  if (checkpoint_exists(directory)) {
+    const SafetensorsFile file(directory / kModelFile);
+    if (yet_to_follow(file.metadata(), path)) {
+      return parse_json(fmt::format("[{}] {}", kCheckpoint, file.path().string()),
+                        file.metadata().at(kConfigKey));
+    }
+  }
+  return read_json(path);
+}
+
 Checkpoint::Checkpoint(const fs::path& directory)
-    : file_(require_complete(directory) / kModelFile), metadata_(file_.metadata()) {
+    : file_(require_model(directory) / kModelFile), metadata_(file_.metadata()) {
   file_.verify_checksum();
   require(metadata_.contains(kConfigKey), "{}: has no configuration; need a checkpoint", where());
   config_ = metadata_[kConfigKey];
-  metadata_.erase(kConfigKey);
-  metadata_.erase(kChecksumKey);
-
   const fs::path config_path = directory / kConfigFile;
-  const json now = read_json(config_path);
-  const json saved = config();
-  if (now != saved) {
-    throw Error(fmt::format("[{}] {} does not belong to {}: {} when that was saved", kCheckpoint,
-                            config_path.string(), kModelFile, first_difference(now, saved)));
+  if (!yet_to_follow(metadata_, config_path)) {
+    require_part(directory, kConfigFile);
+    const json now = read_json(config_path);
+    const json saved = config();
+    if (now != saved) {
+      throw Error(fmt::format("[{}] {} does not belong to {}: {} when that was saved", kCheckpoint,
+                              config_path.string(), kModelFile, first_difference(now, saved)));
+    }
   }
+  for (const char* key : {kConfigKey, kChecksumKey, kReplacedKey}) metadata_.erase(key);
   while (file_.contains(optimizer_name(optimizer_blocks_))) ++optimizer_blocks_;
 }
 

@@ -7,9 +7,11 @@
 //                         training state (step, seed, ...) and a copy of config.json as metadata,
 //                         a checksum over all of it
 //
-// A kill at any moment therefore leaves the old state or the new one. A changed bit, and a
-// config.json that is not the one the model was saved with, are found when the checkpoint is
-// opened.
+// Renaming model.safetensors is what switches from the old state to the new one, configuration
+// included; config.json follows it. A model whose config.json is yet to follow says which one it
+// finds there (the metadata replaced_config), so that a kill or a full disk between the two leaves
+// a checkpoint that opens. A changed bit, and any other config.json than these two, are found when
+// the checkpoint is opened.
 #pragma once
 
 #include <cstddef>
@@ -32,14 +34,17 @@ struct CheckpointState {
   Metadata metadata;
 };
 
-// Makes the directory when there is none, writes config.json when there is none or another one,
-// then replaces model.safetensors. Throws SystemError when the disk is full or fails; the
-// checkpoint that was there is then still there.
+// Makes the directory when there is none, replaces model.safetensors, then writes config.json when
+// there is none or another one. Throws SystemError when the disk is full or fails; there is then
+// the checkpoint that was there, or the new one, whole.
 void save_checkpoint(const std::filesystem::path& directory, const nlohmann::json& config,
                      const CheckpointState& state);
 
 // Is there something that Checkpoint would try to open?
 bool checkpoint_exists(const std::filesystem::path& directory);
+
+// The configuration of a model's directory, ours or another's, without opening its weights.
+nlohmann::json read_config(const std::filesystem::path& directory);
 
 // Where a weight goes.
 struct NamedTensor {

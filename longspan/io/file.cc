@@ -1,15 +1,14 @@
 #include "longspan/io/file.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <system_error>
 #include <utility>
 
 #include "longspan/base/error.h"
+#include "longspan/base/memory.h"
+#include "longspan/io/disk_calls.h"
 
 namespace longspan {
 
@@ -26,20 +25,18 @@ namespace {
   throw Error(text);
 }
 
-int open_for_reading(std::string_view who, const std::filesystem::path& path, int flags) {
-  int descriptor = -1;
-  do {
-    descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | flags);
-  } while (descriptor < 0 && errno == EINTR);
+// O_NONBLOCK: opening a pipe that nobody writes to must not wait for ever.
+int open_for_reading(std::string_view who, const std::filesystem::path& path) {
+  const int descriptor =
+      uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); });
   if (descriptor < 0) throw_unreadable(who, path, errno);
   return descriptor;
 }
 
 }  // namespace
 
-// O_NONBLOCK: opening a pipe that nobody writes to must fail below, not wait for ever.
 File::File(std::string_view who, std::filesystem::path path)
-    : who_(who), path_(std::move(path)), descriptor_(open_for_reading(who_, path_, O_NONBLOCK)) {
+    : who_(who), path_(std::move(path)), descriptor_(open_for_reading(who_, path_)) {
   struct stat status {};
   const bool known = ::fstat(descriptor_, &status) == 0;
   if (!known || !S_ISREG(status.st_mode)) {
@@ -72,8 +69,8 @@ File& File::operator=(File&& other) noexcept {
 
 void File::read_at(std::uint64_t offset, std::span<std::byte> into) const {
   while (!into.empty()) {
-    const ssize_t got = ::pread(descriptor_, into.data(), into.size(), static_cast<off_t>(offset));
-    if (got < 0 && errno == EINTR) continue;
+    const ssize_t got = uninterrupted(
+        [&] { return ::pread(descriptor_, into.data(), into.size(), static_cast<off_t>(offset)); });
     if (got < 0) throw_unreadable(who_, path_, errno);
     require(got > 0, "[{}] {} ends after {} bytes; need {} more; the file is truncated", who_,
             path_.string(), offset, into.size());
@@ -82,32 +79,19 @@ void File::read_at(std::uint64_t offset, std::span<std::byte> into) const {
   }
 }
 
-std::string read_file(std::string_view who, const std::filesystem::path& path) {
-  const int descriptor = open_for_reading(who, path, 0);
-  struct Closer {
-    int descriptor;
-    ~Closer() { ::close(descriptor); }
-  } const closer{descriptor};
+void require_readable(std::string_view who, const File& file, std::uint64_t most) {
+  require(file.size() <= most, "[{}] {} has {} bytes; need at most {}", who, file.path().string(),
+          file.size(), most);
+  const std::uint64_t memory = available_memory();
+  require(file.size() <= memory, "[{}] {} has {} bytes; the machine has memory for {}", who,
+          file.path().string(), file.size(), memory);
+}
 
-  constexpr std::size_t kLeastChunk = std::size_t{1} << 16U;
-  struct stat status {};
-  std::size_t chunk = kLeastChunk;
-  // One byte more than the file has, so that its end is seen without another chunk.
-  if (::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode)) {
-    chunk = std::max(chunk, static_cast<std::size_t>(status.st_size) + 1);
-  }
-  std::string text;
-  std::size_t used = 0;
-  for (;;) {
-    if (used == text.size()) text.resize(used + std::max(chunk, used / 2));
-    const ssize_t got = ::read(descriptor, text.data() + used, text.size() - used);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw_unreadable(who, path, errno);
-    if (got == 0) break;
-    used += static_cast<std::size_t>(got);
-    chunk = kLeastChunk;
-  }
-  text.resize(used);
+std::string read_file(std::string_view who, const std::filesystem::path& path, std::uint64_t most) {
+  const File file(who, path);
+  require_readable(who, file, most);
+  std::string text(file.size(), '\0');
+  file.read_at(0, std::as_writable_bytes(std::span(text)));
   return text;
 }
 

@@ -34,8 +34,17 @@ class File {
   int descriptor_ = -1;
 };
 
-// The whole content of a file, pipe or device.
-std::string read_file(std::string_view who, const std::filesystem::path& path);
+// The largest file of each kind that is read as a whole; a larger one is no such file.
+inline constexpr std::uint64_t kMostTable = std::uint64_t{1} << 20U;  // what people write by hand
+inline constexpr std::uint64_t kMostJson = std::uint64_t{32} << 20U;  // a vocabulary of all scripts
+inline constexpr std::uint64_t kMostData = std::uint64_t{64} << 30U;  // texts and images
+
+// Throws Error unless a file of that many bytes may be read into memory: at most `most`, and what
+// the machine has left.
+void require_readable(std::string_view who, const File& file, std::uint64_t most);
+
+// The whole content of a regular file of at most `most` bytes.
+std::string read_file(std::string_view who, const std::filesystem::path& path, std::uint64_t most);
 
 // Text from a file made fit for a message: no control characters, at most 80 bytes.
 std::string printable(std::string_view text);

@@ -23,6 +23,7 @@ std::uint64_t big_endian(std::span<const std::byte> bytes) {
 
 IdxArray read_idx(const std::filesystem::path& path) {
   const File file("idx", path);
+  require_readable("idx", file, kMostData);
   std::array<std::byte, 4> magic{};
   file.read_at(0, magic);
   const auto dimensions = std::to_integer<std::size_t>(magic[3]);
@@ -36,10 +37,10 @@ IdxArray read_idx(const std::filesystem::path& path) {
     std::array<std::byte, 4> bytes{};
     file.read_at(4 + 4 * i, bytes);
     array.shape.push_back(big_endian(bytes));
-    // Compared at every step, so that the product cannot wrap around.
-    size *= array.shape.back();
-    require(size <= file.size(), "[idx] {}: {} bytes for dimension {} of {}; the file is too short",
-            path.string(), file.size(), i + 1, array.shape.back());
+    const bool counts = !__builtin_mul_overflow(size, array.shape.back(), &size);
+    require(counts && size <= file.size(),
+            "[idx] {}: {} bytes for dimension {} of {}; the file is too short", path.string(),
+            file.size(), i + 1, array.shape.back());
   }
   const std::uint64_t header = 4 + 4 * dimensions;
   require(file.size() == header + size, "[idx] {}: {} bytes; its shape needs {}", path.string(),

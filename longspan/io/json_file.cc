@@ -36,23 +36,63 @@ std::string position(std::string_view text, std::size_t byte) {
   return fmt::format("line {}, column {}", line, before.size() - start + 1);
 }
 
+// Finds what the parser would accept: a key that appears twice, and values nested too deep. In a
+// pass of its own, because a parser that is given a callback looks at all members of an object
+// whenever one of them ends.
+class Checker final : public json::json_sax_t {
+ public:
+  explicit Checker(std::string_view where) : where_(where) {}
+
+  bool start_object(std::size_t /*size*/) override { return open(); }
+  bool start_array(std::size_t /*size*/) override { return open(); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+  bool key(std::string& name) override {
+    require(keys_.back().insert(name).second, "{}: the key '{}' appears twice", where_,
+            printable(name));
+    return true;
+  }
+
+  bool null() override { return true; }
+  bool boolean(bool /*value*/) override { return true; }
+  bool number_integer(json::number_integer_t /*value*/) override { return true; }
+  bool number_unsigned(json::number_unsigned_t /*value*/) override { return true; }
+  bool number_float(json::number_float_t /*value*/, const std::string& /*text*/) override {
+    return true;
+  }
+  bool string(std::string& /*value*/) override { return true; }
+  bool binary(json::binary_t& /*value*/) override { return true; }
+  // The parser says it better.
+  bool parse_error(std::size_t /*byte*/, const std::string& /*token*/,
+                   const json::exception& /*error*/) override {
+    return false;
+  }
+
+ private:
+  bool open() {
+    require(keys_.size() < kDeepestJson, "{}: is nested more than {} deep", where_, kDeepestJson);
+    keys_.emplace_back();
+    return true;
+  }
+  bool close() {
+    keys_.pop_back();
+    return true;
+  }
+
+  std::string_view where_;
+  std::vector<std::set<std::string>> keys_;  // of what is open; an array has none
+};
+
 }  // namespace
 
 json parse_json(std::string_view where, std::string_view text) {
-  std::vector<std::set<std::string>> keys;
-  const auto see = [&](int depth, json::parse_event_t event, json& value) {
-    require(depth <= kDeepestJson, "{}: is nested more than {} deep", where, kDeepestJson);
-    if (event == json::parse_event_t::object_start) keys.emplace_back();
-    if (event == json::parse_event_t::object_end) keys.pop_back();
-    if (event == json::parse_event_t::key) {
-      const auto& key = value.get_ref<const std::string&>();
-      require(keys.back().insert(key).second, "{}: the key '{}' appears twice", where,
-              printable(key));
-    }
-    return true;
-  };
+  // The parser takes a NUL for the end, and what follows would be hidden.
+  require(text.find('\0') == std::string_view::npos, "{}: byte {} is a NUL; need valid JSON", where,
+          text.find('\0'));
+  Checker checker(where);
+  json::sax_parse(text, &checker);
   try {
-    return json::parse(text.begin(), text.end(), see);
+    return json::parse(text);
   } catch (const json::parse_error& error) {
     throw Error(fmt::format("{}: {}: {}; need valid JSON", where, position(text, error.byte),
                             short_reason(error.what())));
@@ -62,7 +102,7 @@ json parse_json(std::string_view where, std::string_view text) {
 }
 
 json read_json(const std::filesystem::path& path) {
-  return parse_json("[json] " + path.string(), read_file("json", path));
+  return parse_json("[json] " + path.string(), read_file("json", path, kMostJson));
 }
 
 void write_json(const std::filesystem::path& path, const json& value) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -43,8 +44,19 @@ TEST(JsonFile, SaysWhereItIsWrong) {
   EXPECT_EQ(complaint(R"({"a": {"b": 1}, "c": {"b": 2}})"), "");
 }
 
+// As many as the header of a large model has tensors; looked at pair by pair they take a minute.
+TEST(JsonFile, ManyMembersTakeNoLonger) {
+  std::string text = "{";
+  for (int i = 0; i < 60'000; ++i) text += "\"" + std::to_string(i) + "\": {}, ";
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(complaint(text + "\"last\": {}}"), "");
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+}
+
 TEST(JsonFile, RefusesDepth) {
   EXPECT_EQ(complaint(std::string(100, '[') + std::string(100, ']')), "");
+  EXPECT_EQ(complaint(std::string(101, '[') + std::string(101, ']')),
+            "[json] a.json: is nested more than 100 deep");
   EXPECT_EQ(complaint(std::string(1'000'000, '[')), "[json] a.json: is nested more than 100 deep");
 }
 
@@ -53,7 +65,7 @@ TEST(JsonFile, MissingOrNotAFile) {
   const std::string missing = (directory / "no.json").string();
   EXPECT_EQ(message_of([&] { read_json(missing); }), "[json] " + missing + " does not exist");
   EXPECT_EQ(message_of([&] { read_json(directory.path()); }),
-            "[json] " + directory.path().string() + " could not be read: Is a directory");
+            "[json] " + directory.path().string() + " is a directory; need a regular file");
 }
 
 TEST(JsonFile, RefusesTextThatIsNotUtf8) {

@@ -26,7 +26,8 @@ static_assert(std::endian::native == std::endian::little, "tensors are stored li
 
 constexpr std::string_view kWho = "safetensors";
 constexpr std::size_t kLengthBytes = 8;
-constexpr std::uint64_t kLongestHeader = 100'000'000;  // what other readers accept
+// A tensor takes some hundred bytes: a file of 100,000 tensors is within.
+constexpr std::uint64_t kLongestHeader = std::uint64_t{16} << 20U;
 constexpr std::string_view kMetadataKey = "__metadata__";
 // A header with a checksum begins so, followed by 16 digits; they are summed as zeros.
 constexpr std::string_view kChecksumPrefix = R"({"__metadata__":{"checksum":")";
@@ -144,6 +145,7 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(kWho
   read_header();
   const json header = parse_json(where() + ": the header", header_);
   require(header.is_object(), "{}: the header is {}; need an object", where(), header.type_name());
+  require(header_.starts_with('{'), "{}: the header does not begin with its brace", where());
   for (const auto& item : header.items()) {
     if (item.key() == kMetadataKey) {
       metadata_ = parse_metadata(where(), item.value());
@@ -363,6 +365,8 @@ std::string make_header(const std::filesystem::path& path, std::span<const Tenso
   try {
     std::string text = header.dump();
     text.resize((text.size() + 7) / 8 * 8, ' ');
+    require(text.size() <= kLongestHeader, "{}: the header takes {} bytes; need at most {}", where,
+            text.size(), kLongestHeader);
     return text;
   } catch (const json::exception&) {
     throw Error(fmt::format("{}: a name or metadata value is not UTF-8", where));

@@ -67,7 +67,7 @@ void TokenSequence::copy(std::size_t first, std::span<std::int32_t> into) const 
 }
 
 TextCorpus::TextCorpus(const std::filesystem::path& path, std::string_view kind)
-    : TextCorpus(path, read_file(kText, path), kind) {}
+    : TextCorpus(path, read_file(kText, path, kMostData), kind) {}
 
 TextCorpus::TextCorpus(const std::filesystem::path& path, const std::string& text,
                        std::string_view kind)
@@ -78,7 +78,7 @@ TextCorpus::TextCorpus(const std::filesystem::path& path, const std::string& tex
 TextCorpus::TextCorpus(const std::filesystem::path& path, Vocabulary vocabulary)
     : name_(path.string()),
       vocabulary_(std::move(vocabulary)),
-      tokens_(vocabulary_.encode(name_, read_file(kText, path)), vocabulary_.size()) {}
+      tokens_(vocabulary_.encode(name_, read_file(kText, path, kMostData)), vocabulary_.size()) {}
 
 void TextCorpus::require_length(std::size_t length) const {
   require(length > 0, "[{}] the length is 0; need at least 1", kText);

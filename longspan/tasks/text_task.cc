@@ -24,7 +24,7 @@ void TextTask::open() {
 
 std::string TextTask::checksum() const {
   Checksum checksum;
-  const std::string text = read_file(kName, config_.data);
+  const std::string text = read_file(kName, config_.data, kMostData);
   checksum.add(std::as_bytes(std::span(text)));
   return checksum.hex();
 }

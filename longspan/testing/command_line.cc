@@ -16,6 +16,10 @@ namespace longspan::testing {
 namespace {
 
 void redirect(const std::string& path, int descriptor) {
+  if (path == kClosed) {
+    close(descriptor);
+    return;
+  }
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   dup2(file, descriptor);
   close(file);
@@ -25,8 +29,8 @@ void redirect(const std::string& path, int descriptor) {
 
 Process::Process(const std::vector<std::string>& arguments, const RunOptions& options) {
   const std::string program = LONGSPAN_BINARY_DIR "/longspan";
-  const std::string out = (scratch_ / "out").string();
-  const std::string err = (scratch_ / "err").string();
+  const std::string out = options.out.empty() ? (scratch_ / "out").string() : options.out;
+  const std::string err = options.err.empty() ? (scratch_ / "err").string() : options.err;
   std::vector<char*> argv = {const_cast<char*>(program.c_str())};
   for (const std::string& a : arguments) argv.push_back(const_cast<char*>(a.c_str()));
   argv.push_back(nullptr);
@@ -63,6 +67,16 @@ Outcome Process::wait() {
 
 Outcome longspan(const std::vector<std::string>& arguments, const RunOptions& options) {
   return Process(arguments, options).wait();
+}
+
+std::vector<std::string> small_training(const std::string& out,
+                                        const std::vector<std::string>& more) {
+  std::vector<std::string> arguments = {
+      "train",        "text", "--data",  kText,       "--out",   out,         "--steps",  "8",
+      "--layers",     "1",    "--heads", "2",         "--batch", "2",         "--length", "8",
+      "--eval-every", "0",    "--quiet", "--d-model", "16",      "--threads", "2"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
 }
 
 void expect_wrong_input(const Outcome& outcome, const std::string& sentence) {

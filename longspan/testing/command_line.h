@@ -19,7 +19,11 @@ struct Outcome {
 struct RunOptions {
   long file_limit = -1;    // largest file the program may write, in bytes: a full disk
   long memory_limit = -1;  // of its address space, in bytes
+  // Where a stream goes instead of being read: a path, or kClosed.
+  std::string out = {};
+  std::string err = {};
 };
+inline const std::string kClosed = "closed";
 
 class Process {
  public:
@@ -34,6 +38,13 @@ class Process {
 };
 
 Outcome longspan(const std::vector<std::string>& arguments, const RunOptions& options = {});
+
+// The text that is part of the project.
+inline const std::string kText = LONGSPAN_SOURCE_DIR "/data/tinyshakespeare.txt";
+
+// Arguments that train a tiny model on it for eight steps.
+std::vector<std::string> small_training(const std::string& out,
+                                        const std::vector<std::string>& more = {});
 
 // Exit 2 and one sentence that has `sentence` in it.
 void expect_wrong_input(const Outcome& outcome, const std::string& sentence);

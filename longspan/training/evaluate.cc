@@ -32,10 +32,17 @@ void add(Model& model, const Task& task, const Batch& batch, std::span<History> 
   task.add(batch, scores, tally);
 }
 
-Tally by_batches(Model& model, Task& task, Split split, std::size_t count, std::size_t rows) {
+void go_on(const EvaluateOptions& options) {
+  if (options.stops && options.stops()) throw EvaluationStopped();
+}
+
+Tally by_batches(Model& model, Task& task, Split split, std::size_t count,
+                 const EvaluateOptions& options) {
+  const std::size_t rows = options.batch;
   BatchMemory memory;
   Tally tally;
   for (std::size_t first = 0; first < count; first += rows) {
+    go_on(options);
     const Examples which{.first = first, .count = std::min(rows, count - first)};
     add(model, task, task.batch(split, which, memory), {}, tally);
   }
@@ -50,6 +57,7 @@ Tally by_streams(Model& model, Task& task, Split split, std::size_t count,
   BatchMemory memory;
   Tally tally;
   for (std::size_t step = 0; step < steps; ++step) {
+    go_on(options);
     const Examples which{.first = step, .count = streams, .stride = steps};
     add(model, task, task.batch(split, which, memory), histories, tally);
     for (History& h : histories) h.advance();
@@ -67,7 +75,7 @@ Judgement evaluate(Model& model, Task& task, Split split, const EvaluateOptions&
           name_of(task.held_out()));
   if (options.limit > 0) count = std::min(count, options.limit);
   const Tally tally = options.memory > 0 ? by_streams(model, task, split, count, options)
-                                         : by_batches(model, task, split, count, options.batch);
+                                         : by_batches(model, task, split, count, options);
   return task.judge(split, tally);
 }
 

@@ -1,6 +1,9 @@
 // How good a model is at a task: its loss and metrics over the examples of a split.
 #pragma once
 
+#include <functional>
+#include <stdexcept>
+
 #include "longspan/models/model.h"
 #include "longspan/tasks/task.h"
 
@@ -12,6 +15,11 @@ struct EvaluateOptions {
   // Tokens before it that each sequence remembers. The split is then read as `batch` streams side
   // by side, whose first sequences remember nothing; what does not fill all streams is left out.
   std::size_t memory = 0;
+  std::function<bool()> stops = {};  // asked before every batch; then EvaluationStopped is thrown
+};
+
+struct EvaluationStopped : std::runtime_error {
+  EvaluationStopped() : std::runtime_error("the evaluation was stopped") {}
 };
 
 Judgement evaluate(Model& model, Task& task, Split split, const EvaluateOptions& options);

@@ -20,6 +20,7 @@ constexpr const char* kOrder = "parameter_order";
 constexpr const char* kBest = "best_loss";
 constexpr const char* kBestStep = "best_step";
 constexpr const char* kWaited = "evaluations_since_best";
+constexpr const char* kDue = "evaluation_due";
 
 std::vector<NamedTensor> weights_of(Model& model) {
   std::vector<NamedTensor> tensors;
@@ -182,6 +183,7 @@ void restore(const std::filesystem::path& directory, Model& model, Trainer& trai
   checkpoint.read_optimizer(blocks);
   trainer.set_steps(static_cast<std::uint64_t>(checkpoint.integer("step")));
   patience = {};
+  patience.due = metadata.contains(kDue);
   if (!metadata.contains(kBest)) return;
   patience.best = parse_number("checkpoint", kBest, metadata.at(kBest));
   patience.best_step = static_cast<std::uint64_t>(checkpoint.integer(kBestStep));
@@ -199,6 +201,7 @@ void save(const std::filesystem::path& directory, const RunConfig& config, Model
   state.metadata["seed"] = std::to_string(config.train.seed);
   state.metadata["rule"] = config.train.rule;
   state.metadata[kOrder] = order_of(model);
+  if (patience.due) state.metadata[kDue] = "yes";
   if (patience.best) {
     state.metadata[kBest] = fmt::format("{}", *patience.best);  // enough digits to read it back
     state.metadata[kBestStep] = std::to_string(patience.best_step);

@@ -68,6 +68,7 @@ struct Patience {
   std::optional<double> best;  // held-out loss
   std::uint64_t best_step = 0;
   std::uint64_t waited = 0;  // evaluations since
+  bool due = false;          // the evaluation of the last step was stopped and is yet to come
 
   // Takes the loss of an evaluation; returns whether it is the best.
   bool improved(double loss, std::uint64_t step);

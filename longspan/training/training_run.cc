@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "longspan/base/error.h"
+#include "longspan/io/atomic_file.h"
 
 namespace longspan {
 
@@ -30,6 +31,11 @@ void fit(const ModelNeeds& needs, std::size_t hidden, ModelConfig& model) {
 TrainingRun::TrainingRun(const TrainingOptions& options) : options_(options) {
   require(options.eval_every > 0 || (options.patience == 0 && !options.keep_best),
           "[train] --patience or --keep-best without validations; need --eval-every above 0");
+  std::error_code ignored;
+  const bool there = std::filesystem::exists(options_.out, ignored);
+  require(!there || std::filesystem::is_directory(options_.out, ignored),
+          "[train] {} is a file; need a directory", options_.out);
+  if (there) lock_.emplace(options_.out);
   if (options_.resume) {
     go_on();
   } else {
@@ -48,11 +54,15 @@ TrainingRun::TrainingRun(const TrainingOptions& options) : options_(options) {
   first_step_ = trainer_->steps();
 }
 
-void TrainingRun::begin() {
-  require(options_.overwrite || !checkpoint_exists(options_.out),
+void TrainingRun::require_free() const {
+  require(options_.resume || options_.overwrite || !checkpoint_exists(options_.out),
           "[train] {} already holds a checkpoint; use --resume to go on with it, --out for another "
           "place, or --overwrite",
           options_.out);
+}
+
+void TrainingRun::begin() {
+  require_free();
   config_ = options_.run;
   const auto data = config_.options.find("data");
   require(!find_task(config_.data.task).has_option("data") ||
@@ -104,9 +114,18 @@ std::span<const Batch> TrainingRun::batches(std::uint64_t step) {
 }
 
 void TrainingRun::judge(TrainingObserver& observer, TrainingResult& result) {
-  result.judged.push_back({trainer_->steps(), evaluate(*model_, *task_, task_->held_out(),
-                                                       {.batch = config_.data.batch,
-                                                        .limit = options_.eval_examples})});
+  const EvaluateOptions options{.batch = config_.data.batch,
+                                .limit = options_.eval_examples,
+                                .stops = [&] { return observer.stops(); }};
+  try {
+    patience_.due = true;
+    result.judged.push_back(
+        {trainer_->steps(), evaluate(*model_, *task_, task_->held_out(), options)});
+  } catch (const EvaluationStopped&) {
+    result.interrupted = true;
+    return;
+  }
+  patience_.due = false;
   const JudgedStep& judged = result.judged.back();
   observer.judged(judged);
   const bool better = patience_.improved(judged.judgement.loss(), judged.step);
@@ -126,6 +145,11 @@ void TrainingRun::align(TrainingObserver& observer, std::span<const Batch> step_
 }
 
 TrainingResult TrainingRun::run(TrainingObserver& observer) {
+  if (!lock_) {
+    make_directory("train", options_.out);
+    lock_.emplace(options_.out);
+    if (trainer_->steps() == 0) require_free();  // another one may have come and gone
+  }
   if (first_step_ == 0) save_now();
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
@@ -136,7 +160,8 @@ TrainingResult TrainingRun::run(TrainingObserver& observer) {
   const auto exhausted = [&] {
     return options_.patience > 0 && patience_.waited >= options_.patience;
   };
-  while (trainer_->steps() < options_.steps && !exhausted()) {
+  if (patience_.due) judge(observer, result);
+  while (!result.interrupted && trainer_->steps() < options_.steps && !exhausted()) {
     if (observer.stops()) {
       result.interrupted = true;
       break;
@@ -151,9 +176,12 @@ TrainingResult TrainingRun::run(TrainingObserver& observer) {
     const std::uint64_t step = result.last.step;
     observer.stepped(result.last, static_cast<double>(tokens) / seconds());
     if (options_.eval_every > 0 && step % options_.eval_every == 0) judge(observer, result);
-    if (options_.save_every > 0 && step % options_.save_every == 0) save_now();
+    if (!result.interrupted && options_.save_every > 0 && step % options_.save_every == 0) {
+      save_now();
+    }
   }
   save_now();
+  lock_.reset();
   result.seconds = seconds();
   result.tokens_per_second =
       result.seconds > 0 ? static_cast<double>(tokens) / result.seconds : 0.0;

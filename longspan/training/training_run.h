@@ -6,12 +6,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "longspan/learning/alignment.h"
 #include "longspan/training/evaluate.h"
 #include "longspan/training/run_directory.h"
+#include "longspan/training/run_lock.h"
 
 namespace longspan {
 
@@ -48,7 +50,7 @@ struct AlignedStep {
 class TrainingObserver {
  public:
   virtual ~TrainingObserver() = default;
-  // Asked before every step.
+  // Asked before every step and every batch of an evaluation.
   virtual bool stops() { return false; }
   virtual void stepped(const StepReport& /*report*/, double /*tokens_per_second*/) {}
   virtual void judged(const JudgedStep& /*judged*/) {}
@@ -69,7 +71,8 @@ struct TrainingResult {
 class TrainingRun {
  public:
   // Opens the data, builds the model and books a step; throws Error, before anything is written,
-  // for what cannot be.
+  // for what cannot be. From here, or from run() where there is no directory yet, until the end of
+  // run() nobody else may train in it.
   explicit TrainingRun(const TrainingOptions& options);
 
   // Saves at the beginning, now and then, and at the end.
@@ -89,6 +92,7 @@ class TrainingRun {
  private:
   void begin();
   void go_on();
+  void require_free() const;
   std::span<const Batch> batches(std::uint64_t step);
   void judge(TrainingObserver& observer, TrainingResult& result);
   void align(TrainingObserver& observer, std::span<const Batch> batches, TrainingResult& result);
@@ -104,6 +108,7 @@ class TrainingRun {
   std::vector<Batch> batches_;
   Patience patience_;
   std::uint64_t first_step_ = 0;
+  std::optional<RunLock> lock_;
 };
 
 }  // namespace longspan

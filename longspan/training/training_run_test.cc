@@ -84,6 +84,64 @@ TEST(TrainingRun, InterruptedAndResumedItEndsWithTheSameBits) {
   }
 }
 
+// Stopped within an evaluation, it does that one again before it goes on.
+TEST(TrainingRun, AnEvaluationThatIsStoppedIsNotLost) {
+  struct Impatient final : TrainingObserver {
+    bool stops() override { return stepped_ && ++asked_ > 1; }
+    void stepped(const StepReport& report, double /*rate*/) override {
+      stepped_ = report.step == 4;
+    }
+    bool stepped_ = false;
+    int asked_ = 0;
+  };
+  const TemporaryDirectory scratch;
+  Heard heard;
+  TrainingOptions whole = small("copy", scratch / "whole");
+  whole.keep_best = true;
+  TrainingRun(whole).run(heard);
+  TrainingOptions o = small("copy", scratch / "parts");
+  o.keep_best = true;
+  Impatient impatient;
+  const TrainingResult stopped = TrainingRun(o).run(impatient);
+  EXPECT_TRUE(stopped.interrupted);
+  EXPECT_TRUE(stopped.judged.empty());
+  EXPECT_EQ(load_run(o.out).step, 4U);
+  o.resume = true;
+  Heard rest;
+  TrainingRun(o).run(rest);
+  EXPECT_EQ(rest.judged_at, (std::vector<std::uint64_t>{4, 8, 12}));
+  EXPECT_EQ(weights(scratch / "parts"), weights(scratch / "whole"));
+  EXPECT_EQ(weights(scratch / "parts" / "best"), weights(scratch / "whole" / "best"));
+}
+
+TEST(TrainingRun, OneAtATimeTrainsInADirectory) {
+  const TemporaryDirectory scratch;
+  TrainingOptions o = small("copy", scratch / "run");
+  TrainingRun first(o);
+  struct Second final : TrainingObserver {
+    explicit Second(const TrainingOptions& given) : options(given) {}
+    void stepped(const StepReport& /*report*/, double /*rate*/) override {
+      sentence = message_of([&] { TrainingRun run(options); });
+    }
+    TrainingOptions options;
+    std::string sentence;
+  };
+  for (const bool resumes : {false, true}) {
+    o.overwrite = !resumes;
+    o.resume = resumes;
+    Second second(o);
+    o.steps += 1;
+    if (resumes) {
+      TrainingRun(o).run(second);
+    } else {
+      first.run(second);
+    }
+    EXPECT_NE(second.sentence.find(" is being trained by process "), std::string::npos)
+        << second.sentence;
+  }
+  EXPECT_FALSE(std::filesystem::exists(scratch / "run" / "training.lock"));
+}
+
 TEST(TrainingRun, StopsWhenNothingImprovesAndKeepsTheBest) {
   const TemporaryDirectory scratch;
   TrainingOptions o = small("copy", scratch / "run");
@@ -126,6 +184,9 @@ TEST(TrainingRun, RefusesWhatDoesNotFit) {
   text.run.options.clear();
   EXPECT_EQ(message_of([&] { TrainingRun run(text); }),
             "[train] no data; need --data FILE, or a directory of images");
+  o.out = (scratch / "run" / "config.json").string();
+  EXPECT_EQ(message_of([&] { TrainingRun run(o); }),
+            "[train] " + o.out + " is a file; need a directory");
   o.out = (scratch / "none").string();
   o.run.data.batch = 0;
   EXPECT_NE(message_of([&] { TrainingRun run(o); }).find("batch 0"), std::string::npos);

@@ -3,12 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <unistd.h>
-#include <cstdlib>
-
 #include <algorithm>
 #include <cmath>
-#include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -22,18 +19,6 @@ namespace cli_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-const std::string kText = LONGSPAN_SOURCE_DIR "/data/tinyshakespeare.txt";
-
-std::vector<std::string> small_training(const std::string& out,
-                                        const std::vector<std::string>& more = {}) {
-  std::vector<std::string> arguments = {
-      "train",        "text", "--data",  kText,       "--out",   out,         "--steps",  "8",
-      "--layers",     "1",    "--heads", "2",         "--batch", "2",         "--length", "8",
-      "--eval-every", "0",    "--quiet", "--d-model", "16",      "--threads", "2"};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return arguments;
-}
 
 TEST(CommandLine, ListsItsRegistries) {
   const Outcome table = longspan({"list"});
@@ -274,35 +259,6 @@ TEST(BadInput, OtherDataIsNoticedOnResuming) {
   expect_wrong_input(
       longspan({"train", "text", "--out", m, "--resume", "--data", (scratch / "other").string()}),
       "is not the file");
-}
-
-TEST(FullDisk, KeepsTheOldCheckpointAndSaysSo) {
-  const TemporaryDirectory scratch;
-  const std::string m = (scratch / "m").string();
-  ASSERT_EQ(longspan(small_training(m)).status, 0);
-  const std::string before = read_bytes(m + "/model.safetensors");
-  const Outcome full = longspan(
-      {"train", "text", "--out", m, "--resume", "--steps", "12", "--quiet"}, {.file_limit = 4096});
-  EXPECT_EQ(full.status, 1);
-  EXPECT_THAT(full.err, HasSubstr("model.safetensors"));
-  EXPECT_EQ(std::count(full.err.begin(), full.err.end(), '\n'), 1) << full.err;
-  EXPECT_EQ(read_bytes(m + "/model.safetensors"), before);
-  EXPECT_EQ(longspan({"eval", m}).status, 0);
-}
-
-TEST(Interrupt, SavesAndSaysHowToGoOn) {
-  const TemporaryDirectory scratch;
-  const std::string m = (scratch / "m").string();
-  Process train({"train",    "text", "--data",       kText, "--out",   m,   "--steps", "1000000",
-                 "--layers", "1",    "--d-model",    "16",  "--heads", "2", "--batch", "2",
-                 "--length", "8",    "--eval-every", "0"});
-  while (!std::filesystem::exists(m + "/model.safetensors")) usleep(10000);
-  usleep(300000);
-  train.signal(SIGINT);
-  const Outcome outcome = train.wait();
-  EXPECT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_THAT(outcome.out, HasSubstr("--resume"));
-  EXPECT_EQ(longspan({"eval", m}).status, 0);
 }
 
 }  // namespace cli_test

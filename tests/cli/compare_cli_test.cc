@@ -182,6 +182,50 @@ TEST_F(Compare, IsRenderedAgainAndAddedTo) {
   EXPECT_THAT(unlike.err, HasSubstr("were not measured alike"));
 }
 
+// Records are kept: what is there is neither measured over nor rewritten by showing it.
+TEST_F(Compare, NothingIsReplacedUnasked) {
+  const Arguments usual = arguments({"--attention", "flash", "--lengths", "32"});
+  ASSERT_EQ(longspan(usual).status, 0);
+  Json record = saved();
+  record["remark"] = "by hand";
+  write_bytes(out(), record.dump());
+  const std::string before = read_bytes(out());
+  expect_wrong_input(longspan(usual), "exists already; need another --out, or --overwrite");
+  EXPECT_EQ(read_bytes(out()), before);
+
+  const auto page = scratch_ / "compare.html";
+  write_bytes(page, "mine");
+  EXPECT_EQ(longspan({"compare", "--render", out()}).status, 0);
+  EXPECT_EQ(read_bytes(page), "mine");
+  EXPECT_EQ(longspan({"compare", "--render", out(), "--overwrite"}).status, 0);
+  EXPECT_THAT(read_bytes(page), HasSubstr("flash"));
+  const auto other = scratch_ / "other.html";
+  EXPECT_EQ(longspan({"compare", "--render", out(), "--out", other.string()}).status, 0);
+  EXPECT_THAT(read_bytes(other), HasSubstr("flash"));
+  EXPECT_EQ(read_bytes(out()), before) << "rendering writes no record";
+
+  Arguments more = arguments({"--add", out(), "--attention", "flash", "--lengths", "64"});
+  EXPECT_EQ(longspan(more).status, 0);
+  EXPECT_EQ(saved()["remark"], "by hand") << "what is not known is not dropped";
+  Arguments again = usual;
+  again.push_back("--overwrite");
+  EXPECT_EQ(longspan(again).status, 0);
+  EXPECT_FALSE(saved().contains("remark"));
+}
+
+TEST_F(Compare, ANameThatIsNotGivenIsAFreeOne) {
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(scratch_.path());
+  Arguments usual = arguments({"--attention", "flash", "--lengths", "32"});
+  const auto given = std::ranges::find(usual, "--out");
+  usual.erase(given, given + 2);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(longspan(usual).status, 0);
+  std::filesystem::current_path(before);
+  for (const char* name : {"compare.json", "compare-2.json", "compare-3.html"}) {
+    EXPECT_TRUE(std::filesystem::exists(scratch_ / name)) << name;
+  }
+}
+
 TEST_F(Compare, WrongInputIsOneSentence) {
   const std::vector<std::pair<Arguments, std::string>> cases = {
       {{"--attention", "flesh"}, "flash"},
@@ -275,9 +319,9 @@ TEST_F(Compare, InterruptedKeepsWhatWasMeasured) {
   // The first length would take forever: interrupt it within.
   ASSERT_EQ(wait_for_children(process.id(), 2).size(), 2);
   std::this_thread::sleep_for(std::chrono::milliseconds(600));
-  process.signal(SIGINT);
+  process.signal(SIGTERM);
   const Outcome outcome = process.wait();
-  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(outcome.status, 128 + SIGTERM);
   EXPECT_THAT(outcome.err, HasSubstr("interrupted; go on with --add"));
   EXPECT_EQ(point(saved(), "flash", 16)["status"], "ok");
   EXPECT_EQ(point(saved(), "flash", 32)["status"], "skipped");

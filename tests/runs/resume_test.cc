@@ -15,7 +15,6 @@
 namespace longspan::testing {
 namespace resume_test {
 
-const std::string kText = LONGSPAN_SOURCE_DIR "/data/tinyshakespeare.txt";
 constexpr int kSteps = 400;
 
 std::vector<std::string> arguments(const std::string& out, const std::string& threads) {
