@@ -92,7 +92,7 @@ TEST(CompareRecord, SaysWhichValueIsWrong) {
   EXPECT_THAT(message(bad), HasSubstr("'points[0].length' is -1; need a whole number from 0"));
   bad = good;
   bad["points"][0]["status"] = "fine";
-  EXPECT_THAT(message(bad), HasSubstr("'fine'; need ok, refused, skipped or failed"));
+  EXPECT_THAT(message(bad), HasSubstr("\"fine\"; need ok, refused, skipped or failed"));
   bad = good;
   bad["points"][0]["mechanism"] = "full";
   EXPECT_THAT(message(bad), HasSubstr("'full', which is not among the mechanisms"));

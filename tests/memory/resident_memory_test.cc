@@ -43,7 +43,7 @@ MemoryCheck in_fresh_process(const MemoryCase& c) {
   return check;
 }
 
-ModelConfig model(const std::string& family, std::size_t layers, std::size_t d_model,
+ModelConfig model(Choice<Family> family, std::size_t layers, std::size_t d_model,
                   const std::string& attention, std::size_t length) {
   ModelConfig c;
   c.family = family;

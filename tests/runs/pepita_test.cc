@@ -191,7 +191,7 @@ std::vector<float> trained(ModelConfig config, const char* rule, const char* opt
 }
 
 TEST(Mempepita, WeightsEqualPepitasBitForBitAfterSteps) {
-  for (const std::string family : {"encoder", "decoder", "encoder-decoder"}) {
+  for (const Family family : {Family::kEncoder, Family::kDecoder, Family::kEncoderDecoder}) {
     for (const std::string attention :
          {"flash", "full", "performer", "linear", "bigbird", "reformer"}) {
       const Abilities able = abilities_of(attention);
@@ -208,7 +208,7 @@ TEST(Mempepita, WeightsEqualPepitasBitForBitAfterSteps) {
       if (!able.causal) c.decoder_attention = "flash";
       if (!able.cross) c.cross_attention = "flash";
       c.dropout = able.dropout ? 0.1F : 0.0F;
-      SCOPED_TRACE(family + " " + attention);
+      SCOPED_TRACE(fmt::format("{} {}", c.family, attention));
       const char* optimizer = attention == "full"     ? "adam"
                               : attention == "linear" ? "sgd"
                                                       : "momentum";
