@@ -32,7 +32,6 @@ inline void key_features(const FeatureMap& map, ConstMatrix k, float shift, floa
     for (std::size_t i = 0; i < width; ++i) minus[i] += shift;
     apply_plain(map, features, k.rows, minus, s.keys);
   }
-  const VF most_rise = hn::Set(d, kMostRise);
   for (std::size_t m = 0; m < features; ++m) {
     float* row = s.keys + m * kFeaturePitch;
     VF sum = hn::Zero(d);
@@ -46,7 +45,7 @@ inline void key_features(const FeatureMap& map, ConstMatrix k, float shift, floa
     VF most = hn::Set(d, -std::numeric_limits<float>::infinity());
     for (std::size_t c = 0; c < width; c += kVectorLanes) {
       const VF u =
-          hn::Min(hn::Sub(hn::Sub(load_lanes(row + c), load_lanes(minus + c)), level), most_rise);
+          at_most(kMostRise, hn::Sub(hn::Sub(load_lanes(row + c), load_lanes(minus + c)), level));
       const VF phi = exp2_nonpositive(d, u);
       most = hn::Max(most, u);
       sum = hn::Add(sum, phi);

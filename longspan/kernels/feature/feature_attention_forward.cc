@@ -89,7 +89,7 @@ void FeatureRead(const FeatureMap& map, const FeatureQueries& block, const Featu
   }
   float* inverse = s.lines + 2 * kFeaturePitch;
   for (std::size_t i = 0; i < width; ++i) {
-    const bool none = i >= count || !(den[i] > 0.0F);
+    const bool none = i >= count || den[i] <= 0.0F;
     inverse[i] = none ? 0.0F : 1.0F / den[i];
     if (level == nullptr || i >= count) continue;
     level[i] = !map.running() ? inverse[i]
@@ -165,12 +165,12 @@ void feature_divide(const FeatureSizes& z, float gain, const FeatureState& state
                     const FeatureState& kept) {
   for (std::size_t m = 0; m < z.features; ++m) {
     const float total = state.sum[m];
-    const float factor = total > 0.0F ? gain / total : 0.0F;
+    const float factor = total == 0.0F ? 0.0F : gain / total;
     float* row = state.moment + m * tile_pitch(z.e);
     for (std::size_t c = 0; c < z.e; ++c) row[c] *= factor;
     kept.sum[m] = total;
     kept.top[m] = state.top[m];
-    state.sum[m] = total > 0.0F ? 1.0F : 0.0F;
+    state.sum[m] = total == 0.0F ? 0.0F : 1.0F;
     state.top[m] = 0.0F;
   }
 }
@@ -179,7 +179,7 @@ void feature_divide_backward(const FeatureSizes& z, float gain, const FeatureSta
                              const FeatureState& kept, const FeatureState& signal) {
   const std::size_t pitch = tile_pitch(z.e);
   for (std::size_t m = 0; m < z.features; ++m) {
-    const float inverse = kept.sum[m] > 0.0F ? 1.0F / kept.sum[m] : 0.0F;
+    const float inverse = kept.sum[m] == 0.0F ? 0.0F : 1.0F / kept.sum[m];
     float* r = signal.moment + m * pitch;
     const float* s = state.moment + m * pitch;
     float dot = 0.0F;

@@ -25,9 +25,13 @@ HWY_INLINE void pair_mean(const float* a, const float* b, float* y, size_t n) {
   });
 }
 
+// The CPU's maximum is its second operand if one is NaN.
 HWY_INLINE void pair_maximum(const float* a, const float* b, float* y, size_t n) {
-  for_lanes(n, [&](auto io, size_t i)
-                   HWY_ATTR { io.store(hn::Max(io.load(a + i), io.load(b + i)), y + i); });
+  for_lanes(n, [&](auto io, size_t i) HWY_ATTR {
+    const V first = io.load(a + i);
+    const V most = hn::Max(first, io.load(b + i));
+    io.store(hn::IfThenElse(hn::IsNaN(first), first, most), y + i);
+  });
 }
 
 HWY_INLINE void add_scaled(const float* x, float factor, float* y, size_t n) {
