@@ -76,8 +76,8 @@ float feature_largest(const FeatureMap& map, ConstMatrix k, const FeatureSizes& 
 // `fresh`; kept in the scratch with the values for the calls that follow.
 void feature_keys(const FeatureMap& map, ConstMatrix k, ConstMatrix v, float shift, float* top,
                   bool fresh, float* scratch);
-// Adds them to the state.
-void feature_absorb(const FeatureMap& map, const FeatureSizes& sizes, std::size_t keys,
+// Adds them to the state; `k` are the same keys.
+void feature_absorb(const FeatureMap& map, const FeatureSizes& sizes, ConstMatrix k,
                     const FeatureState& state, float* scratch);
 
 // A block of queries of one head; query i sees the first min(seen + i, keys) keys in the scratch.

@@ -35,21 +35,56 @@ float FeatureLargest(const FeatureMap& map, ConstMatrix k, const FeatureSizes& z
   return most;
 }
 
-void FeatureAbsorb(const FeatureMap& map, const FeatureSizes& z, std::size_t keys,
+// φ of keys again of which some lie so far above c that they were cut off: c rises to them first,
+// and the state is scaled down. Those who read c before go on with what they have.
+HWY_NOINLINE void rise_to(const FeatureMap& map, const FeatureSizes& z, ConstMatrix k,
+                          const FeatureState& state, const FeatureScratch& s) {
+  const std::size_t width = tile_width(k.rows);
+  float* minus = s.lines;
+  project(map, k, s, s.key_x, s.keys);
+  std::fill(minus, minus + width, 0.0F);
+  if (map.subtracts_norm()) half_norms(s.key_x, k.cols, width, minus);
+  for (std::size_t m = 0; m < z.features; ++m) {
+    const float* row = s.keys + m * kFeaturePitch;
+    float most = state.top[m];
+    for (std::size_t j = 0; j < k.rows; ++j) most = std::max(most, row[j] - minus[j]);
+    if (s.rise[m] < kMostRise || !std::isfinite(most)) continue;
+    const float factor = std::exp2(state.top[m] - most);
+    state.top[m] = most;
+    state.sum[m] *= factor;
+    scale_row(factor, tile_width(z.e), state.moment + m * tile_pitch(z.e));
+  }
+  key_features(map, k, 0.0F, state.top, false, s);
+}
+
+void FeatureAbsorb(const FeatureMap& map, const FeatureSizes& z, ConstMatrix k,
                    const FeatureState& state, float* memory) {
   const FeatureScratch s = divide_features(z, memory);
   const std::size_t pitch = tile_pitch(z.e);
-  product({s.keys, kFeaturePitch}, {s.value, pitch}, z.features, keys, tile_width(z.e),
+  const auto cut = [](float rise) { return rise >= kMostRise; };
+  if (map.running() && std::any_of(s.rise, s.rise + z.features, cut)) rise_to(map, z, k, state, s);
+  product({s.keys, kFeaturePitch}, {s.value, pitch}, z.features, k.rows, tile_width(z.e),
           {state.moment, pitch, Start::kAdd});
   for (std::size_t m = 0; m < z.features; ++m) state.sum[m] += s.weights[m];
   if (!map.running()) return;
   for (std::size_t m = 0; m < z.features; ++m) {
     if (s.rise[m] <= kSlack) continue;
-    const float factor = std::exp2(-s.rise[m]);
+    const float before = state.top[m];
     state.top[m] += s.rise[m];
+    const float lift = state.top[m] - before;
+    // So large that adding to it rounds by more than 1.
+    const bool coarse = std::abs(lift - s.rise[m]) > 1.0F;
+    const float factor = std::exp2(coarse ? -lift : -s.rise[m]);
     state.sum[m] *= factor;
     scale_row(factor, tile_width(z.e), state.moment + m * pitch);
   }
+}
+
+// a + log₂ den, rounded up where it rounds by more than 1: weights relative to it are at most 1.
+float level_of(float top, float more) {
+  const float level = top + more;
+  if (level - top > more - 1.0F) return level;
+  return std::nextafter(level, std::numeric_limits<float>::infinity());
 }
 
 void FeatureRead(const FeatureMap& map, const FeatureQueries& block, const FeatureState& state,
@@ -94,7 +129,7 @@ void FeatureRead(const FeatureMap& map, const FeatureQueries& block, const Featu
     if (level == nullptr || i >= count) continue;
     level[i] = !map.running() ? inverse[i]
                : none         ? std::numeric_limits<float>::infinity()
-                              : top[i] + std::log2(den[i]);
+                              : level_of(top[i], std::log2(den[i]));
   }
   for_rows(s.out, z.e, width, [&](std::size_t, std::size_t c, float* at) HWY_ATTR {
     store_lanes(hn::Mul(load_lanes(at), load_lanes(inverse + c)), at);
@@ -200,9 +235,9 @@ void feature_keys(const FeatureMap& map, ConstMatrix k, ConstMatrix v, float shi
   HWY_DYNAMIC_DISPATCH(FeatureKeys)(map, k, v, shift, top, fresh, scratch);
 }
 
-void feature_absorb(const FeatureMap& map, const FeatureSizes& z, std::size_t keys,
+void feature_absorb(const FeatureMap& map, const FeatureSizes& z, ConstMatrix k,
                     const FeatureState& state, float* scratch) {
-  HWY_DYNAMIC_DISPATCH(FeatureAbsorb)(map, z, keys, state, scratch);
+  HWY_DYNAMIC_DISPATCH(FeatureAbsorb)(map, z, k, state, scratch);
 }
 
 void feature_read(const FeatureMap& map, const FeatureQueries& block, const FeatureState& state,

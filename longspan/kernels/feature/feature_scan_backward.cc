@@ -259,7 +259,7 @@ class Backward {
         query_block(kv_plane * plan_.group() + g, r, s, nullptr, worker);
       }
       if (r.keys == 0) continue;
-      feature_absorb(map_, plan_.sizes, r.keys, s, scratch(worker));
+      feature_absorb(map_, plan_.sizes, rows(in_.k, kv_plane, r), s, scratch(worker));
       counts_[worker].absorbed += r.keys;
       ++counts_[worker].blocks;
     }

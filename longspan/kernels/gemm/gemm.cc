@@ -70,6 +70,20 @@ void run_halves(ConstMatrix a, ConstMatrix b, Matrix c, const GemmOptions& optio
                     });
 }
 
+void require_fit(ConstMatrix a, ConstMatrix b, ConstMatrix c, const GemmOptions& options) {
+  require(fits(a, b, c, options),
+          "[gemm] A is {}x{}{}, B is {}x{}{}, C is {}x{}; need m×k, k×n, m×n", a.rows, a.cols,
+          options.transpose_a ? " (transposed)" : "", b.rows, b.cols,
+          options.transpose_b ? " (transposed)" : "", c.rows, c.cols);
+}
+
+Call call_of(const detail::GemmShape& s, const GemmOptions& options) {
+  const std::string_view variant = options.transpose_a   ? "update"
+                                   : options.transpose_b ? "forward"
+                                                         : "backward";
+  return product_call(variant, s.m, s.n, s.k);
+}
+
 }  // namespace
 
 namespace detail {
@@ -106,22 +120,32 @@ void gemm_serial(ConstMatrix a, ConstMatrix b, Matrix c, GemmOptions options) {
 }
 
 void gemm(ConstMatrix a, ConstMatrix b, Matrix c, GemmOptions options) {
-  require(fits(a, b, c, options),
-          "[gemm] A is {}x{}{}, B is {}x{}{}, C is {}x{}; need m×k, k×n, m×n", a.rows, a.cols,
-          options.transpose_a ? " (transposed)" : "", b.rows, b.cols,
-          options.transpose_b ? " (transposed)" : "", c.rows, c.cols);
+  require_fit(a, b, c, options);
   const detail::GemmShape s = shape_of(a, b, options);
-  const Called called([&] {
-    const std::string_view variant = options.transpose_a   ? "update"
-                                     : options.transpose_b ? "forward"
-                                                           : "backward";
-    return product_call(variant, s.m, s.n, s.k);
-  });
+  const Called called([&] { return call_of(s, options); });
   if (called.dry()) return;
   if (halving_pays(s, options)) {
     run_halves(a, b, c, options);
   } else {
     detail::run_gemm(a, b, c, options, kNothing);
+  }
+}
+
+void gemm_real_rows(ConstMatrix a, ConstMatrix b, Matrix c, std::span<const std::int32_t> lengths,
+                    GemmOptions options) {
+  options.transpose_a = true;
+  if (lengths.empty()) return gemm(a, b, c, options);
+  require_fit(a, b, c, options);
+  require(a.rows % lengths.size() == 0, "[gemm] {} rows for {} lengths; need a multiple", a.rows,
+          lengths.size());
+  const Called called([&] { return call_of(shape_of(a, b, options), options); });
+  if (called.dry()) return;
+  const std::size_t rows = a.rows / lengths.size();
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    const std::size_t real = std::min(rows, static_cast<std::size_t>(lengths[i]));
+    detail::run_gemm(a.slice_rows(i * rows, real), b.slice_rows(i * rows, real), c, options,
+                     kNothing);
+    options.accumulate = true;
   }
 }
 

@@ -9,6 +9,9 @@
 // Metered: m·n·k MACCs; a bias is m·n FLOPs (kMatmul), an activation as in activation.h.
 #pragma once
 
+#include <cstdint>
+#include <span>
+
 #include "longspan/base/view.h"
 #include "longspan/kernels/rows/activation.h"
 
@@ -24,7 +27,13 @@ struct GemmOptions {
 // C = α·op(A)·op(B), or C += α·op(A)·op(B).
 void gemm(ConstMatrix a, ConstMatrix b, Matrix c, GemmOptions options = {});
 
-// The same on the calling thread and without a report to the meter, for callers that divide and
+// C = α·Aᵀ·B, or +=, over the rows of sequences side by side, equally long, of which the first
+// lengths[i] are real; all of them if `lengths` is empty. The others, padding, are not read: in a sum
+// even a factor of 0 would let a NaN through. Metered as the product of all rows.
+void gemm_real_rows(ConstMatrix a, ConstMatrix b, Matrix c, std::span<const std::int32_t> lengths,
+                    GemmOptions options);
+
+// gemm on the calling thread and without a report to the meter, for callers that divide and
 // count the work themselves (a head of attention, a tile).
 void gemm_serial(ConstMatrix a, ConstMatrix b, Matrix c, GemmOptions options = {});
 

@@ -82,17 +82,21 @@ float dot(const float* a, const float* b, std::size_t n) {
                            HWY_ATTR { return hn::MulAdd(io.load(a + i), io.load(b + i), sum); });
 }
 
-// m̂ is at most 1 but for rounding.
-constexpr float kMostMass = 1.5F;
+// Whether m̂ cannot be: it is at most 1, and at least |T|/n, for no other key has a larger weight.
+// Scores so large that they round by more than 1 miss L, which was found by adding up in another
+// order.
+bool misses_level(float mass, const ClusterTask& t) {
+  const auto keys = static_cast<float>(t.keys.size());
+  return mass > 1.5F || 2.0F * mass * static_cast<float>(t.k.rows) < keys;
+}
 
-// A of scores so large that they round to above L, which was found by adding up in another order:
-// the softmax over T itself. Returns m̂.
+// A without L: the softmax over T itself. Returns m̂.
 HWY_NOINLINE float weigh_alone(const ClusterTask& t, const ClusterScratch& f) {
   const std::size_t d = t.q.cols;
   float top = -kMostScore;
   for (std::size_t l = 0; l < t.keys.size(); ++l) {
     const float s = dot(t.centroid.data(), f.k + l * tile_pitch(d), d) * t.scale * kLog2E;
-    f.weight[l] = std::min(s, kMostScore);
+    f.weight[l] = std::clamp(s, -kMostScore, kMostScore);
     top = std::max(top, f.weight[l]);
   }
   float sum = 0.0F;
@@ -120,7 +124,7 @@ float prepare(const ClusterTask& t, const ClusterScratch& f) {
     f.weight[l] = std::exp2(s * t.scale * kLog2E - t.level);
     mass += f.weight[l];
   }
-  if (mass > kMostMass) mass = weigh_alone(t, f);
+  if (misses_level(mass, t)) mass = weigh_alone(t, f);
   for (std::size_t l = 0; l < t.keys.size(); ++l) {
     add_scaled(-f.weight[l], f.v + l * tile_pitch(e), e, f.bottom);
   }

@@ -249,12 +249,12 @@ HWY_INLINE void online_softmax(float* HWY_RESTRICT s, std::size_t rows, float* H
 }
 
 // Whether S of a vector of queries must be limited before P is taken again: it overflowed in
-// forward (L = ∞ says that a query sees nothing, and so do lanes without one), or forward added up
-// in another order (`few` queries), so that large scores may come out above L.
+// forward, or may where L = ∞ says that a query sees nothing, or forward added up in another order
+// (`few` queries), so that large scores may come out above L.
 HWY_INLINE bool exceeds(const float* lse, bool few) {
   const DF d;
   const VF top = hn::LoadU(d, lse);
-  const auto high = hn::Eq(top, hn::Set(d, kMostScore));
+  const auto high = hn::Ge(top, hn::Set(d, kMostScore));
   return HWY_UNLIKELY(few || !hn::AllFalse(d, high));
 }
 
