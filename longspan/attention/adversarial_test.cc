@@ -25,8 +25,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <limits>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -148,6 +150,10 @@ AttentionCase square(std::size_t n, std::size_t d) { return {.m = n, .n = n, .d 
 
 class Adversarial : public ::testing::TestWithParam<std::string_view> {
  protected:
+  // Problems are so small that threads would mostly wait for each other.
+  Adversarial() { set_thread_count(1); }
+  ~Adversarial() override { set_thread_count(usual_threads_); }
+
   const Mechanism& mechanism() const { return find_mechanism(GetParam()); }
   Abilities able() const { return mechanism().abilities(""); }
   bool learns_pattern() const { return mechanism().kind == MechanismClass::kLearnablePattern; }
@@ -222,6 +228,9 @@ class Adversarial : public ::testing::TestWithParam<std::string_view> {
     const auto shows = [&](const Result& r) { return std::ranges::any_of(p.*r.tensor, is_nan); };
     EXPECT_TRUE(std::any_of(kResults + 1, std::end(kResults), shows)) << "no gradient shows it";
   }
+
+ private:
+  int usual_threads_ = thread_count();
 };
 
 TEST_P(Adversarial, FiniteStaysFinite) {
@@ -328,7 +337,6 @@ TEST_P(Adversarial, PaddingNeverLeaks) {
 }
 
 TEST_P(Adversarial, ThreadsChangeNothing) {
-  const int usual = thread_count();
   for (const std::size_t n : {17U, 257U}) {
     const AttentionCase c = square(n, 16);
     const auto poison = [&](AttentionProblem& p) {
@@ -344,7 +352,6 @@ TEST_P(Adversarial, ThreadsChangeNothing) {
       EXPECT_TRUE(same_bits(one.*r.tensor, two.*r.tensor)) << r.name << ", " << c.name();
     }
   }
-  set_thread_count(usual);
 }
 
 std::vector<std::string_view> names() {

@@ -25,12 +25,13 @@ HWY_INLINE void pair_mean(const float* a, const float* b, float* y, size_t n) {
   });
 }
 
-// The CPU's maximum is its second operand if one is NaN.
+// The larger one, or NaN if one is: the CPU's maximum would be its second operand then.
 HWY_INLINE void pair_maximum(const float* a, const float* b, float* y, size_t n) {
   for_lanes(n, [&](auto io, size_t i) HWY_ATTR {
     const V first = io.load(a + i);
-    const V most = hn::Max(first, io.load(b + i));
-    io.store(hn::IfThenElse(hn::IsNaN(first), first, most), y + i);
+    const V second = io.load(b + i);
+    const auto takes_first = hn::Or(hn::IsNaN(first), hn::Gt(first, second));
+    io.store(hn::IfThenElse(takes_first, first, second), y + i);
   });
 }
 
