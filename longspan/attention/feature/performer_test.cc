@@ -3,6 +3,9 @@
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "longspan/attention/exact/flash.h"
 #include "longspan/attention/feature/performer_ref.h"
 #include "longspan/base/error.h"
@@ -58,6 +61,26 @@ TEST(Performer, AgreesWithItsDefinition) {
                                  [&](const auto& t) { return performer_reference(v.config, t); });
       }
     }
+  }
+}
+
+// Features of such keys differ by more than floats can hold.
+TEST(Performer, KeepsUpWithFarKeys) {
+  for (const float scale : {1.0F, 4.0F, 8.0F}) {
+    const AttentionCase c{.m = 150, .n = 150, .d = 16, .e = 3};
+    SitedAttention attention("performer", c);
+    AttentionProblem p(c, 1, attention.wants());
+    for (auto* x : {&p.q, &p.k}) {
+      for (float& a : *x) a *= scale;
+    }
+    p.run(attention);
+    const auto want = performer_reference(PerformerConfig{}, p.tensors(attention.parameters()));
+    // Exponents are as large as |x|²·√d, and round accordingly.
+    EXPECT_LT(testing::relative_error({p.y.begin(), p.y.end()}, want), 1e-6 * scale * scale)
+        << scale;
+    float largest = 0.0F;
+    for (const float a : p.dv) largest = std::max(largest, std::abs(a));
+    EXPECT_LT(largest, 150.0F) << scale;  // weights are at most 1
   }
 }
 

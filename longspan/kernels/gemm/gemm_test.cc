@@ -2,9 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "longspan/base/error.h"
 #include "longspan/base/meter.h"
@@ -210,6 +214,35 @@ TEST(Gemm, MetersMultiplyAccumulates) {
   want.maccs = 3 * 5 * 7;
   want.bytes[static_cast<std::size_t>(Kind::kMatmul)] = 4 * (21 + 35 + 15);
   EXPECT_EQ(meter.total(Phase::kForward), want);
+}
+
+TEST(Gemm, RealRowsLeavePaddingUnread) {
+  constexpr std::size_t kRows = 7;
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<std::int32_t> lengths = {3, 0, 7};
+  auto a = GuardedMatrix::random(3 * kRows, 4, 1);
+  auto b = GuardedMatrix::random(3 * kRows, 20, 2);
+  for (const bool accumulate : {false, true}) {
+    const auto before = GuardedMatrix::random(4, 20, 3);
+    auto want = before;
+    for (std::size_t s = 0; s < lengths.size(); ++s) {
+      const auto real = static_cast<std::size_t>(lengths[s]);
+      gemm(a.view().slice_rows(s * kRows, real), b.view().slice_rows(s * kRows, real), want.view(),
+           {.transpose_a = true, .accumulate = accumulate || s > 0});
+      for (std::size_t i = s * kRows + real; i < (s + 1) * kRows; ++i) {
+        std::ranges::fill(a.view().row(i), kNan);
+        std::ranges::fill(b.view().row(i), kNan);
+      }
+    }
+    auto c = before;
+    Meter meter;
+    {
+      const Meter::Use use(meter);
+      gemm_real_rows(a.view(), b.view(), c.view(), lengths, {.accumulate = accumulate});
+    }
+    EXPECT_EQ(c, want);
+    EXPECT_EQ(meter.total(Phase::kForward).maccs, 3 * kRows * 4 * 20);
+  }
 }
 
 TEST(Gemm, SaysWhichShapesDoNotFit) {
