@@ -1,9 +1,12 @@
 // What must hold for every model whatever its weights: causality, padding, independence of the
-// sequences of a batch, and bits that do not depend on the number of threads.
+// sequences of a batch, bits that do not depend on the number of threads, and a loss that is none if
+// weights are none.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
+#include <limits>
 
 #include "longspan/attention/registry.h"
 #include "longspan/base/parallel.h"
@@ -209,6 +212,28 @@ TEST(Threads, DoNotChangeTheBitsOfALargerStep) {
       const std::vector<float> one = train_bits(config, data.view(), 1);
       EXPECT_TRUE(same_bits(one, train_bits(config, data.view(), 2)))
           << mechanism.name << ' ' << wiring;
+    }
+  }
+}
+
+TEST(Weights, ThatAreNoNumbersGiveNoLoss) {
+  for (const Mechanism& mechanism : mechanisms()) {
+    for (const std::size_t length : {2U, 16U, 131U}) {
+      ModelConfig config = larger_decoder();
+      config.family = "encoder";
+      config.positions = "learned";
+      config.kv_heads = 0;
+      config.attention = std::string(mechanism.name);
+      Model model = make_model(config);
+      const BatchData data(config, {.batch = 2, .length = length}, 3);
+      EXPECT_TRUE(std::isfinite(model.evaluate(data.view()).loss)) << mechanism.name;
+      // Of the queries alone, which stand first.
+      Parameter* weight = model.parameters().find("encoder.1.attention.qkv.weight");
+      if (weight == nullptr) weight = model.parameters().find("encoder.1.attention.q.weight");
+      ASSERT_NE(weight, nullptr) << mechanism.name;
+      std::fill_n(weight->value.begin(), config.d_model * config.d_model,
+                  std::numeric_limits<float>::quiet_NaN());
+      EXPECT_TRUE(std::isnan(model.evaluate(data.view()).loss)) << mechanism.name << " " << length;
     }
   }
 }
