@@ -11,7 +11,7 @@
 //                           is a square, and in values that features multiply before they divide;
 //                           1e30 in hashes and means of queries.
 //   NaN in, NaN out         A NaN in a query shows in its row, one in a key or a value in every row
-//                           that hears of that token: the rows that change with its value. A pattern
+//                           that hears of that token: those that change with its value. A pattern
 //                           that is learned from keys is another one if a key is NaN: there its own
 //                           row must show it. Gradients show it too. Rows that hear nothing have no
 //                           NaN, unless they are near one that does: a product of tiles multiplies

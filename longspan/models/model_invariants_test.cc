@@ -1,6 +1,6 @@
 // What must hold for every model whatever its weights: causality, padding, independence of the
-// sequences of a batch, bits that do not depend on the number of threads, and a loss that is none if
-// weights are none.
+// sequences of a batch, bits that do not depend on the number of threads, and a loss that is none
+// if weights are none.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -165,8 +165,8 @@ MatrixView<Float> real_rows(const AttentionInputs& in, std::size_t b, MatrixView
   return head.slice_rows(0, in.mask.keys(b, in.k.n));
 }
 
-// y_i = Σ_j P_ij·v_j again where it is no number, over the keys that i sees: in the product a weight
-// of 0 does not silence a NaN.
+// y_i = Σ_j P_ij·v_j again where it is no number, over the keys that i sees: in the product a
+// weight of 0 does not silence a NaN.
 void see_only_visible(const AttentionInputs& in, const Rows& r, ConstMatrix p, ConstMatrix v,
                       Matrix y) {
   const auto finite = [](float x) { return std::isfinite(x); };

@@ -12,28 +12,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace longspan::HWY_NAMESPACE {
-
-void FeatureKeys(const FeatureMap& map, ConstMatrix k, ConstMatrix v, float shift, float* top,
-                 bool fresh, float* memory) {
-  const FeatureScratch s = divide_features({k.cols, v.cols, map.features(k.cols)}, memory);
-  prefetch_next(k, 0);
-  copy_tokens(v, s.value);
-  prefetch_next(v, 0);
-  key_features(map, k, shift, top, fresh, s);
-  prefetch_next(k, 1);
-  prefetch_next(v, 1);
-}
-
-float FeatureLargest(const FeatureMap& map, ConstMatrix k, const FeatureSizes& z, float* memory) {
-  const FeatureScratch s = divide_features(z, memory);
-  project(map, k, s, s.key_x, s.keys);
-  float most = std::numeric_limits<float>::lowest();
-  for (std::size_t m = 0; m < z.features; ++m) {
-    const float* row = s.keys + m * kFeaturePitch;
-    most = std::max(most, *std::max_element(row, row + k.rows));
-  }
-  return most;
-}
+namespace {
 
 // φ of keys again of which some lie so far above c that they were cut off: c rises to them first,
 // and the state is scaled down. Those who read c before go on with what they have.
@@ -57,6 +36,37 @@ HWY_NOINLINE void rise_to(const FeatureMap& map, const FeatureSizes& z, ConstMat
   key_features(map, k, 0.0F, state.top, false, s);
 }
 
+// a + log₂ den, rounded up where it rounds by more than 1: weights relative to it are at most 1.
+float level_of(float top, float more) {
+  const float level = top + more;
+  if (level - top > more - 1.0F) return level;
+  return std::nextafter(level, std::numeric_limits<float>::infinity());
+}
+
+}  // namespace
+
+void FeatureKeys(const FeatureMap& map, ConstMatrix k, ConstMatrix v, float shift, float* top,
+                 bool fresh, float* memory) {
+  const FeatureScratch s = divide_features({k.cols, v.cols, map.features(k.cols)}, memory);
+  prefetch_next(k, 0);
+  copy_tokens(v, s.value);
+  prefetch_next(v, 0);
+  key_features(map, k, shift, top, fresh, s);
+  prefetch_next(k, 1);
+  prefetch_next(v, 1);
+}
+
+float FeatureLargest(const FeatureMap& map, ConstMatrix k, const FeatureSizes& z, float* memory) {
+  const FeatureScratch s = divide_features(z, memory);
+  project(map, k, s, s.key_x, s.keys);
+  float most = std::numeric_limits<float>::lowest();
+  for (std::size_t m = 0; m < z.features; ++m) {
+    const float* row = s.keys + m * kFeaturePitch;
+    most = std::max(most, *std::max_element(row, row + k.rows));
+  }
+  return most;
+}
+
 void FeatureAbsorb(const FeatureMap& map, const FeatureSizes& z, ConstMatrix k,
                    const FeatureState& state, float* memory) {
   const FeatureScratch s = divide_features(z, memory);
@@ -78,13 +88,6 @@ void FeatureAbsorb(const FeatureMap& map, const FeatureSizes& z, ConstMatrix k,
     state.sum[m] *= factor;
     scale_row(factor, tile_width(z.e), state.moment + m * pitch);
   }
-}
-
-// a + log₂ den, rounded up where it rounds by more than 1: weights relative to it are at most 1.
-float level_of(float top, float more) {
-  const float level = top + more;
-  if (level - top > more - 1.0F) return level;
-  return std::nextafter(level, std::numeric_limits<float>::infinity());
 }
 
 void FeatureRead(const FeatureMap& map, const FeatureQueries& block, const FeatureState& state,

@@ -27,9 +27,9 @@ struct GemmOptions {
 // C = α·op(A)·op(B), or C += α·op(A)·op(B).
 void gemm(ConstMatrix a, ConstMatrix b, Matrix c, GemmOptions options = {});
 
-// C = α·Aᵀ·B, or +=, over the rows of sequences side by side, equally long, of which the first
-// lengths[i] are real; all of them if `lengths` is empty. The others, padding, are not read: in a sum
-// even a factor of 0 would let a NaN through. Metered as the product of all rows.
+// C = α·Aᵀ·B, or +=, where rows are the tokens of equally long sequences, one behind the other, of
+// which the first lengths[i] are real; all of them if `lengths` is empty. The others, padding, are
+// not read: a factor of 0 would not silence a NaN. Metered as the product of all rows.
 void gemm_real_rows(ConstMatrix a, ConstMatrix b, Matrix c, std::span<const std::int32_t> lengths,
                     GemmOptions options);
 

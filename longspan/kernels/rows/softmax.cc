@@ -52,9 +52,9 @@ HWY_INLINE void scale_row(float* x, size_t n, float factor) {
   for_lanes(n, [&](auto io, size_t i) HWY_ATTR { io.store(hn::Mul(io.load(x + i), f), x + i); });
 }
 
-// The same bound of a row whose maximum is no finite number: scores that overflowed are as large as
-// floats are, and what is hidden, or nothing but NaN, leaves a bound that −∞ and NaN survive.
-HWY_NOINLINE float limit_row(float* x, size_t n, float most) {
+// What to subtract from a row whose maximum is no finite number. Elements of +∞, scores that
+// overflowed, become the largest float; where there are none, −∞ and NaN stay what they are.
+inline HWY_NOINLINE float limit_row(float* x, size_t n, float most) {
   constexpr float kMost = std::numeric_limits<float>::max();
   if (!(most > 0.0F)) return -kMost;
   for_lanes(n,
