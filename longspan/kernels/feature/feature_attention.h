@@ -85,6 +85,7 @@ struct FeatureQueries {
   ConstMatrix q;
   std::size_t keys = 0;
   std::size_t seen = 0;
+  ConstMatrix k = {};  // the keys themselves
 
   std::size_t visible(std::size_t i) const { return seen + i < keys ? seen + i : keys; }
   std::size_t pairs() const {

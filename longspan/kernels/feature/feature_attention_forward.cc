@@ -43,6 +43,70 @@ float level_of(float top, float more) {
   return std::nextafter(level, std::numeric_limits<float>::infinity());
 }
 
+bool some_cut_off(const FeatureMap& map, std::size_t features, const FeatureScratch& s) {
+  return map.running() &&
+         std::any_of(s.rise, s.rise + features, [](float rise) { return rise >= kMostRise; });
+}
+
+// y and L of query i from logarithms: u of the queries in s.query, those of the keys in s.keys.
+void read_pairs(const FeatureMap& map, const FeatureSizes& z, const FeatureState& state,
+                std::size_t i, std::size_t visible, const FeatureScratch& s, std::span<float> y,
+                float* level) {
+  const auto u = [&](std::size_t m) { return s.query[m * kFeaturePitch + i]; };
+  float most = std::numeric_limits<float>::lowest();
+  for (std::size_t m = 0; m < z.features; ++m) {
+    const float* key = s.keys + m * kFeaturePitch;
+    const float top = *std::max_element(key, key + visible);
+    most = std::max(most, u(m) + (state.sum[m] > 0.0F ? std::max(top, state.top[m]) : top));
+  }
+  float* weight = s.pairs;
+  float den = map.denominator_epsilon;
+  std::fill_n(weight, visible, 0.0F);
+  std::ranges::fill(y, 0.0F);
+  for (std::size_t m = 0; m < z.features; ++m) {
+    for (std::size_t j = 0; j < visible; ++j) {
+      weight[j] += std::exp2(u(m) + s.keys[m * kFeaturePitch + j] - most);
+    }
+    if (state.sum[m] == 0.0F) continue;
+    const float earlier = std::exp2(u(m) + state.top[m] - most);
+    den += earlier * state.sum[m];
+    for (std::size_t c = 0; c < z.e; ++c) {
+      y[c] += earlier * state.moment[m * tile_pitch(z.e) + c];
+    }
+  }
+  for (std::size_t j = 0; j < visible; ++j) {
+    den += weight[j];
+    for (std::size_t c = 0; c < z.e; ++c) y[c] += weight[j] * s.value[j * tile_pitch(z.e) + c];
+  }
+  for (float& x : y) x /= den;
+  if (level != nullptr) level[i] = level_of(most, std::log2(den));
+}
+
+// The same of all queries that see a key which was cut off: what is far above c for them is not far
+// above itself. Which they are depends on the keys that they see alone.
+HWY_NOINLINE void read_far(const FeatureMap& map, const FeatureSizes& z,
+                           const FeatureQueries& block, const FeatureState& state, Matrix y,
+                           float* level, const FeatureScratch& s) {
+  float* minus = s.lines;
+  project(map, block.q, s, s.query_x, s.query);
+  project(map, block.k, s, s.key_x, s.keys);
+  std::fill(minus, minus + tile_width(block.k.rows), 0.0F);
+  if (map.subtracts_norm()) half_norms(s.key_x, z.d, tile_width(block.k.rows), minus);
+  std::size_t first = block.keys;
+  for (std::size_t m = 0; m < z.features; ++m) {
+    float* row = s.keys + m * kFeaturePitch;
+    for (std::size_t j = 0; j < block.keys; ++j) {
+      row[j] -= minus[j];
+      if (row[j] - state.top[m] >= kMostRise) first = std::min(first, j);
+    }
+  }
+  for (std::size_t i = 0; i < block.q.rows; ++i) {
+    const std::size_t visible = block.visible(i);
+    if (visible > first) read_pairs(map, z, state, i, visible, s, y.row(i), level);
+  }
+  key_features(map, block.k, 0.0F, state.top, false, s);
+}
+
 }  // namespace
 
 void FeatureKeys(const FeatureMap& map, ConstMatrix k, ConstMatrix v, float shift, float* top,
@@ -71,8 +135,7 @@ void FeatureAbsorb(const FeatureMap& map, const FeatureSizes& z, ConstMatrix k,
                    const FeatureState& state, float* memory) {
   const FeatureScratch s = divide_features(z, memory);
   const std::size_t pitch = tile_pitch(z.e);
-  const auto cut = [](float rise) { return rise >= kMostRise; };
-  if (map.running() && std::any_of(s.rise, s.rise + z.features, cut)) rise_to(map, z, k, state, s);
+  if (some_cut_off(map, z.features, s)) rise_to(map, z, k, state, s);
   product({s.keys, kFeaturePitch}, {s.value, pitch}, z.features, k.rows, tile_width(z.e),
           {state.moment, pitch, Start::kAdd});
   for (std::size_t m = 0; m < z.features; ++m) state.sum[m] += s.weights[m];
@@ -138,6 +201,9 @@ void FeatureRead(const FeatureMap& map, const FeatureQueries& block, const Featu
     store_lanes(hn::Mul(load_lanes(at), load_lanes(inverse + c)), at);
   });
   unpack_tokens(s.out, 1.0F, y);
+  if (block.keys > 0 && some_cut_off(map, z.features, s)) {
+    read_far(map, z, block, state, y, level, s);
+  }
 }
 
 void FeatureMerge(const FeatureMap& map, const FeatureSizes& z, const FeatureState& more,

@@ -215,7 +215,8 @@ class Forward {
   void read(std::size_t plane, const FeatureRange& r, const FeatureState& s, std::size_t worker) {
     const std::size_t b = plane / in_.q.heads;
     const std::size_t h = plane % in_.q.heads;
-    const FeatureQueries block{in_.q.head(b, h).slice_rows(r.query, r.queries), r.keys, r.seen};
+    const FeatureQueries block{in_.q.head(b, h).slice_rows(r.query, r.queries), r.keys, r.seen,
+                               rows(in_.k, kv_plane_of(plane), r)};
     float* level = levels(plane) == nullptr ? nullptr : levels(plane) + r.query;
     const Matrix y = y_.head(b, h).slice_rows(r.query, r.queries);
     if (by_rows()) {
