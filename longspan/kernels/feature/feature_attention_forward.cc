@@ -43,11 +43,6 @@ float level_of(float top, float more) {
   return std::nextafter(level, std::numeric_limits<float>::infinity());
 }
 
-bool some_cut_off(const FeatureMap& map, std::size_t features, const FeatureScratch& s) {
-  return map.running() &&
-         std::any_of(s.rise, s.rise + features, [](float rise) { return rise >= kMostRise; });
-}
-
 // y and L of query i from logarithms: u of the queries in s.query, those of the keys in s.keys.
 void read_pairs(const FeatureMap& map, const FeatureSizes& z, const FeatureState& state,
                 std::size_t i, std::size_t visible, const FeatureScratch& s, std::span<float> y,
@@ -87,18 +82,13 @@ void read_pairs(const FeatureMap& map, const FeatureSizes& z, const FeatureState
 HWY_NOINLINE void read_far(const FeatureMap& map, const FeatureSizes& z,
                            const FeatureQueries& block, const FeatureState& state, Matrix y,
                            float* level, const FeatureScratch& s) {
-  float* minus = s.lines;
-  project(map, block.q, s, s.query_x, s.query);
-  project(map, block.k, s, s.key_x, s.keys);
-  std::fill(minus, minus + tile_width(block.k.rows), 0.0F);
-  if (map.subtracts_norm()) half_norms(s.key_x, z.d, tile_width(block.k.rows), minus);
+  block_logarithms(map, block, s);
   std::size_t first = block.keys;
   for (std::size_t m = 0; m < z.features; ++m) {
-    float* row = s.keys + m * kFeaturePitch;
-    for (std::size_t j = 0; j < block.keys; ++j) {
-      row[j] -= minus[j];
-      if (row[j] - state.top[m] >= kMostRise) first = std::min(first, j);
-    }
+    const float* row = s.keys + m * kFeaturePitch;
+    const float* far = std::find_if(row, row + first,
+                                    [top = state.top[m]](float u) { return u - top >= kMostRise; });
+    first = static_cast<std::size_t>(far - row);
   }
   for (std::size_t i = 0; i < block.q.rows; ++i) {
     const std::size_t visible = block.visible(i);

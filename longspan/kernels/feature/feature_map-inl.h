@@ -22,9 +22,9 @@ namespace longspan::HWY_NAMESPACE {
 
 inline constexpr std::size_t kFeaturePitch = tile_pitch(kFeatureBlock);
 inline constexpr float kLog2OfE = 1.44269504F;
-// A feature of a key may exceed those of all earlier blocks by 2^kMostRise; beyond, it saturates
-// for the queries of its own block, so that sums over a block stay finite. Before the block is added
-// to the state, c rises to it.
+// A feature of a key may exceed those of all earlier blocks by 2^kMostRise; beyond, it is cut off,
+// so that sums over a block stay finite. Queries of the block that see such a key take their pairs
+// one by one, and before the block is added to the state, c rises to it.
 inline constexpr float kMostRise = 100.0F;
 // The running maximum c follows when a feature exceeds it by more than 2^kSlack: sums have the
 // range for it, and scaling them with every new maximum would take a pass over the state each time.
