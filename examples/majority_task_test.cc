@@ -8,7 +8,7 @@
 #include "longspan/learning/trainer.h"
 
 namespace longspan {
-namespace {
+namespace majority_task_test {
 
 TEST(MajorityTask, CountsTheOnes) {
   MajorityTask task({.length = 9});
@@ -62,5 +62,5 @@ TEST(MajorityTask, IsLearned) {
 
 TEST(MajorityTask, NeedsAWinner) { EXPECT_THROW(MajorityTask({.length = 4}), Error); }
 
-}  // namespace
+}  // namespace majority_task_test
 }  // namespace longspan

@@ -6,7 +6,7 @@
 #include "longspan/testing/check_reference.h"
 
 namespace longspan {
-namespace {
+namespace mean_attention_test {
 
 const testing::AttentionMaker kMean("mean", [](const AttentionSite& /*site*/) {
   return std::make_unique<MeanAttention>();
@@ -49,5 +49,5 @@ TEST(MeanAttention, IsItsDefinition) {
                            reference);
 }
 
-}  // namespace
+}  // namespace mean_attention_test
 }  // namespace longspan

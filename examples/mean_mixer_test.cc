@@ -6,7 +6,7 @@
 #include "longspan/testing/check_branch.h"
 
 namespace longspan {
-namespace {
+namespace mean_mixer_test {
 
 // The definition for any scalar; complex steps differentiate it.
 testing::Tensor<testing::Complex> mean(const Pass& pass,
@@ -47,5 +47,5 @@ TEST(MeanMixer, KeepsItsPromises) {
 
 TEST(MeanMixer, LooksAhead) { EXPECT_THROW(MeanMixer(/*causal=*/true), Error); }
 
-}  // namespace
+}  // namespace mean_mixer_test
 }  // namespace longspan

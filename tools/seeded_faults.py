@@ -56,7 +56,7 @@ FAULTS = [
      "    head.score(saved, p);\n", "    head.score(saved, p);\n    head.score(saved, p);\n", WALK),
     ("a dense update that is lost", "longspan/layers/embedding_contrast.cc",
      "  gemm(error.error, g, table_->gradient_matrix(),\n"
-     "       {.transpose_a = true, .accumulate = true, .alpha = error.scale});\n", "", WALK),
+     "       {.transpose_a = true, .add = true, .alpha = error.scale});\n", "", WALK),
     ("a second standard pass that forgets the final norm", "longspan/models/stack_contrast.cc",
      "  standard.x = finish(pass, join(pass, s, arena), nullptr, arena);",
      "  standard.x = join(pass, s, arena);", WALK),

@@ -21,7 +21,7 @@ struct EvalOptions {
   Choice<Split> split = Split::kValidation;
   std::size_t length = 0;
   std::size_t batch = 0;
-  std::size_t memory = 0;
+  std::size_t history = 0;
 };
 
 // The task as it was trained, but for what the options change of it.
@@ -44,7 +44,7 @@ void print_json(const EvalOptions& o, const LoadedRun& run, const Task& task, co
   nlohmann::json json = {{"checkpoint", o.directory},
                          {"step", run.step},
                          {"split", name_of(q.split)},
-                         {"memory", o.memory},
+                         {"memory", o.history},
                          {q.counted, q.count}};
   const TaskOptions options = task.options();
   if (const auto data = options.find("data"); data != options.end()) json["data"] = data->second;
@@ -73,7 +73,7 @@ void run_eval(const EvalOptions& o, const Common& common) {
   const Split split =
       o.split == Split::kValidation ? task->held_out() : static_cast<Split>(o.split);
   const std::size_t batch = o.batch == 0 ? run.config.data.batch : o.batch;
-  const Judgement q = evaluate(*run.model, *task, split, {.batch = batch, .memory = o.memory});
+  const Judgement q = evaluate(*run.model, *task, split, {.batch = batch, .history = o.history});
   if (common.json) {
     print_json(o, run, *task, q);
   } else {
@@ -93,7 +93,7 @@ void add_eval(CLI::App& app, const Common& common) {
              "Of the data; validation is what judged it in training");
   add_number(*command, "--length", o->length, "Tokens per sequence; 0: as trained");
   add_number(*command, "--batch", o->batch, "Sequences per batch; 0: as trained");
-  add_number(*command, "--memory", o->memory,
+  add_number(*command, "--memory", o->history,
              "Tokens that each sequence remembers of those before it (transformer-xl)");
   command->footer(
       "Examples:\n"

@@ -104,7 +104,7 @@ void add_run_options(CLI::App& command, TrainOptions& o) {
   add_number(command, "--steps", t.steps, "Steps in all");
   add_number(command, "--epochs", t.epochs, "Passes over the examples, instead of --steps");
   add_number(command, "--batch", t.run.data.batch, "Sequences per batch");
-  add_number(command, "--accumulate", t.run.data.accumulate, "Batches per update");
+  add_number(command, "--accumulate", t.run.data.batches_per_update, "Batches per update");
   add_number(command, "--eval-every", t.eval_every, "Steps between validations; 0: never");
   add_number(command, "--eval-windows", t.eval_examples, "Sequences of each validation; 0: all");
   add_number(command, "--align-every", t.align_every,

@@ -14,13 +14,16 @@ void Projection::forward(ConstMatrix x, Matrix y) const {
 }
 
 void Projection::backward(ConstMatrix dy, Matrix dx, bool add) const {
-  gemm(dy, group_->weight->backward_matrix().slice_rows(first_, columns_), dx, {.accumulate = add});
+  gemm(dy, group_->weight->backward_matrix().slice_rows(first_, columns_), dx, {.add = add});
 }
 
-void Projection::accumulate(ConstMatrix x, ConstMatrix dy) const {
+void Projection::accumulate(ConstMatrix x, ConstMatrix dy) const { accumulate(x, dy, {}); }
+
+void Projection::accumulate(ConstMatrix x, ConstMatrix dy,
+                            std::span<const std::int32_t> lengths) const {
   if (!group_->weight->constant) {
-    gemm(dy, x, group_->weight->gradient_matrix().slice_rows(first_, columns_),
-         {.transpose_a = true, .accumulate = true});
+    gemm_real_rows(dy, x, group_->weight->gradient_matrix().slice_rows(first_, columns_), lengths,
+                   {.add = true});
   }
   if (group_->bias && !group_->offset->constant) {
     add_column_sums(dy, &group_->offset->gradient[first_]);

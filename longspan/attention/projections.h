@@ -7,7 +7,9 @@
 // Frozen parameters have no update.
 #pragma once
 
+#include <cstdint>
 #include <deque>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -29,6 +31,8 @@ class Projection {
   // dx = dy·W, or dx += dy·W.
   void backward(ConstMatrix dy, Matrix dx, bool add) const;
   void accumulate(ConstMatrix x, ConstMatrix dy) const;
+  // Without the padding of sequences with these lengths.
+  void accumulate(ConstMatrix x, ConstMatrix dy, std::span<const std::int32_t> lengths) const;
   // dW += a product dyᵀ·x that was made elsewhere.
   void add_gradient(ConstMatrix dw) const;
   // What each of these is worth.

@@ -131,7 +131,7 @@ constexpr std::array kMechanisms = {
                                            ""),
     entry<TransformerXlAttention, TransformerXlConfig>(
         MechanismClass::kRecurrence, "O(n²)", "O(n)",
-        "relative positions and a memory of earlier segments", ""),
+        "relative positions and a history of earlier segments", ""),
     entry<ReformerAttention, ReformerConfig>(
         MechanismClass::kLearnablePattern, "O(n·log n)", "O(n)",
         "exact among tokens whose hashes agree, several rounds", kApart,

@@ -5,7 +5,7 @@
 namespace longspan {
 
 Streams Streams::qkv(const AttentionLayout& l) {
-  const Source source = l.cross ? Source::kMemory : Source::kInput;
+  const Source source = l.cross ? Source::kContext : Source::kInput;
   const std::string group = l.cross ? "kv" : "qkv";
   return {
       .given =

@@ -18,7 +18,7 @@ namespace longspan {
 
 enum class Source : std::uint8_t {
   kInput,    // the layer's own input
-  kMemory,   // what cross-attention reads
+  kContext,  // what cross-attention reads
   kHistory,  // inputs of earlier segments
   kTable,    // rows that the mechanism makes itself
 };
@@ -59,7 +59,7 @@ struct Streams {
   std::size_t output_heads = 0;
   std::size_t output_width = 0;  // of a head
 
-  // q, k and v, as most want them. Cross-attention takes k and v from the memory.
+  // q, k and v, as most want them. Cross-attention takes k and v from the context.
   static Streams qkv(const AttentionLayout& layout);
   // The keys are the queries.
   static Streams shared_qk(const AttentionLayout& layout);

@@ -85,7 +85,7 @@ class Choice {
 
   // As tests print it.
   template <class Stream>
-    requires requires(Stream& to) { to << std::string_view(); }
+  requires requires(Stream& to) { to << std::string_view(); }
   friend Stream& operator<<(Stream& to, const Choice& choice) {
     to << choice.name();
     return to;

@@ -198,8 +198,8 @@ TEST(Walked, IsWhatTheRuleDoes) {
                 flops(Phase::kUpdate));
       const bool direct = rule == LearningRule::kDirect;
       EXPECT_EQ(counts.phase(CostPhase::kRuleOverhead).maccs > 0, direct);
-      const MemoryUse use = memory_use(w, model, count_parameters(w, model), {"fp32", 4},
-                                       OptimizerKind::kSgd, rule);
+      const MemoryUse use =
+          memory_use(w, model, count_parameters(w, model), {"fp32", 4}, OptimizerKind::kSgd, rule);
       EXPECT_EQ(use.peak, static_cast<Integer>(model.arena().peak()));
       EXPECT_EQ(use.feedback, static_cast<Integer>(sizeof(float) * engine->own_floats()));
       ++walked;

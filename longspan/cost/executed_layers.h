@@ -1,6 +1,6 @@
 // The layers as an efficient engine executes them, with exact softmax attention, in closed form.
 //
-// A reduction of n terms costs n operations; GEMMs accumulate in place; 1/√d_k is applied to Q;
+// A reduction of n terms costs n operations; GEMMs add in place; 1/√d_k is applied to Q;
 // LayerNorm keeps x̂ and 1/σ; embedding is a lookup; the target is an index. No Jacobian is built:
 //   softmax    dS = P ⊙ (dP − Σ P⊙dP)                                     4n FLOPs a row, not 3n²
 //   LayerNorm  dx = (1/σ)(g − mean(g) − x̂·mean(g⊙x̂)), g = dy⊙γ            8d + 2 a row, not 11d²

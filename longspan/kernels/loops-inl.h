@@ -102,7 +102,7 @@ HWY_INLINE void add_down(size_t rows, size_t cols, float* sum, const Term& term)
 }
 
 // Four independent chains, joined in a fixed order.
-//   take(io, i, accumulator) → the new accumulator, join(a, b) → their combination.
+//   take(io, i, a) → a with element i taken in, join(a, b) → their combination.
 template <class Take, class Join>
 HWY_INLINE V reduce(size_t n, V start, const Take& take, const Join& join) {
   const size_t lanes = hn::Lanes(D());

@@ -15,16 +15,16 @@ Adapter::Adapter(Parameters& parameters, const std::string& name, std::size_t in
 
 void Adapter::forward(ConstMatrix x, Matrix t, Matrix y) const {
   gemm(x, a_->matrix(), t, {.transpose_b = true});
-  gemm(t, b_->matrix(), y, {.transpose_b = true, .accumulate = true, .alpha = scale_});
+  gemm(t, b_->matrix(), y, {.transpose_b = true, .add = true, .alpha = scale_});
 }
 
 void Adapter::backward(ConstMatrix dy, Matrix u, Matrix dx) const {
   gemm(dy, b_->backward_matrix(), u);
-  gemm(u, a_->backward_matrix(), dx, {.accumulate = true, .alpha = scale_});
+  gemm(u, a_->backward_matrix(), dx, {.add = true, .alpha = scale_});
 }
 
 void Adapter::accumulate(ConstMatrix x, ConstMatrix t, ConstMatrix dy, ConstMatrix u) const {
-  const GemmOptions add{.transpose_a = true, .accumulate = true, .alpha = scale_};
+  const GemmOptions add{.transpose_a = true, .add = true, .alpha = scale_};
   gemm(dy, t, b_->gradient_matrix(), add);
   gemm(u, x, a_->gradient_matrix(), add);
 }

@@ -36,17 +36,17 @@ struct Pass {
   std::span<const std::uint8_t> globals;
   // Earlier tokens of each sequence that self-attention remembers.
   std::size_t history_length = 0;
-  // Cross-attention reads these: [batch·memory_length, d].
-  ConstMatrix memory;
-  std::size_t memory_length = 0;
-  std::span<const std::int32_t> memory_lengths;
-  std::span<const std::int32_t> memory_types;  // as token_types
+  // Cross-attention reads these: [batch·context_length, d].
+  ConstMatrix context;
+  std::size_t context_length = 0;
+  std::span<const std::int32_t> context_lengths;
+  std::span<const std::int32_t> context_types;  // as token_types
   // Dropout, active only where `training`.
   bool training = false;
   RandomKey key = 0;
 
   std::size_t rows() const { return batch * length; }
-  std::size_t memory_rows() const { return batch * memory_length; }
+  std::size_t context_rows() const { return batch * context_length; }
 };
 
 // What a branch remembers of the tokens that it has decoded, in one block that it lays out itself:
@@ -73,8 +73,8 @@ struct Beside {
   bool records = true;
   // Decoding: the tokens of this pass follow those in the cache, which the branch fills.
   DecodeCache* cache = nullptr;
-  Matrix memory_gradient = {};  // of Pass::memory, receives +=
-  Routing* routing = nullptr;   // of experts: what they computed, and their loss
+  Matrix context_gradient = {};  // of Pass::context, receives +=
+  Routing* routing = nullptr;    // of experts: what they computed, and their loss
 };
 
 // What one call of a branch leaves for another, in the order that its kind gives it.
@@ -160,8 +160,8 @@ class Branch {
 
   // Whether it can go on token by token.
   virtual bool decodes() const { return true; }
-  // What that takes for `capacity` tokens which read `source` others: sets floats and zeroed.
-  virtual void size_cache(std::size_t /*source*/, DecodeCache& /*cache*/) const {}
+  // What that takes for `capacity` tokens which read `context` others: sets floats and zeroed.
+  virtual void size_cache(std::size_t /*context*/, DecodeCache& /*cache*/) const {}
 
   // Of branches that are attention; null and nothing for others.
   virtual Attention* mechanism() { return nullptr; }

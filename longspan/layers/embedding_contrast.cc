@@ -19,7 +19,7 @@ void Embedding::perturb(const Pass& pass, const Perturbation& error, Matrix x) c
   const Place::Scope scope(kOverheadMeter, Phase::kUpdate);
   if (error.shift.cols == 0) {
     const ConstMatrix through = error.in_vocabulary() ? table_->matrix() : error.through;
-    gemm(error.error, through, x, {.accumulate = true, .alpha = error.scale});
+    gemm(error.error, through, x, {.add = true, .alpha = error.scale});
     return;
   }
   if (!of_sequences(pass, error)) {
@@ -53,7 +53,7 @@ void Embedding::learn(const Pass& pass, const TokenInput& input, const Perturbat
   const Place::Part part(ModelPart::kError);
   const Place::Scope scope(kOverheadMeter, Phase::kUpdate);
   gemm(error.error, g, table_->gradient_matrix(),
-       {.transpose_a = true, .accumulate = true, .alpha = error.scale});
+       {.transpose_a = true, .add = true, .alpha = error.scale});
 }
 
 }  // namespace longspan

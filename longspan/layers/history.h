@@ -1,7 +1,7 @@
 // What a layer remembers of earlier segments: its inputs, without gradients (Dai et al., 2019).
 //
 // The next segment reads what the last ones left; while it runs its own inputs are written beside
-// them, and advance() makes those the memory. A step that is not advanced leaves no trace.
+// them, and advance() makes those the history. A step that is not advanced leaves no trace.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // The executed counts, written out as integers: what an efficient engine does for M queries, N
 // keys, width d, h heads, hidden width f and vocabulary v. 1 MACC = 2 FLOPs; a reduction of n terms
-// costs n; GEMMs accumulate in place; the 1/√d_k scale is applied to Q; norms keep x̂ and 1/σ;
+// costs n; GEMMs add in place; the 1/√d_k scale is applied to Q; norms keep x̂ and 1/σ;
 // embedding is a look-up; the target is an index. These are stated here apart from the code that
 // predicts and the meter that counts; the other tests show that those two agree.
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ Pass pass_of(const Sizes& s) {
   Pass pass;
   pass.batch = s.batch;
   pass.length = s.m;
-  pass.memory_length = s.n;
+  pass.context_length = s.n;
   return pass;
 }
 
@@ -153,7 +153,7 @@ TEST(Executed, GroupedQueries) {
   Pass pass;
   pass.batch = 1;
   pass.length = 5;
-  pass.memory_length = 9;
+  pass.context_length = 9;
   const Count pairs = 5 * 9;
   const Count projections = 2 * 5 * 24 * 24 + 2 * 9 * 24 * 24 * 2 / 6;
   EXPECT_EQ(cost_of(layer, pass, 24).forward.maccs, projections + 2 * pairs * 24);

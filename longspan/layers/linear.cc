@@ -27,12 +27,12 @@ void Linear::forward(ConstMatrix x, Activation f, Matrix z, Matrix h) const {
 }
 
 void Linear::backward(ConstMatrix dy, Matrix dx, bool add) const {
-  gemm(dy, weight_->backward_matrix(), dx, {.accumulate = add});
+  gemm(dy, weight_->backward_matrix(), dx, {.add = add});
 }
 
 void Linear::accumulate(ConstMatrix x, ConstMatrix dy) const {
   if (!weight_->constant) {
-    gemm(dy, x, weight_->gradient_matrix(), {.transpose_a = true, .accumulate = true});
+    gemm(dy, x, weight_->gradient_matrix(), {.transpose_a = true, .add = true});
   }
   if (bias_ != nullptr && !bias_->constant) add_column_sums(dy, bias_->gradient.data());
 }

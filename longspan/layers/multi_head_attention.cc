@@ -53,7 +53,7 @@ MultiHeadAttention::MultiHeadAttention(Parameters& parameters, const std::string
   projections_->declare_given(parameters, Source::kInput);
   out_.emplace(parameters, name + ".out", streams_.outputs(), config.d_model, config.bias,
                config.output_deviation, Role::kBranchOutput);
-  projections_->declare_given(parameters, Source::kMemory);
+  projections_->declare_given(parameters, Source::kContext);
   if (config.lora_rank > 0) add_adapters(parameters, name);
   mechanism_ = make_attention(config.attention, {layout, parameters, *projections_});
   projections_->declare_on_call(parameters);
@@ -106,8 +106,8 @@ AttentionShape MultiHeadAttention::shape(std::size_t batch, std::size_t m, std::
 
 AttentionShape MultiHeadAttention::shape(const Pass& pass) const {
   AttentionShape s =
-      shape(pass.batch, pass.length, config_.cross ? pass.memory_length : pass.length);
-  s.key_lengths = config_.cross ? pass.memory_lengths : pass.lengths;
+      shape(pass.batch, pass.length, config_.cross ? pass.context_length : pass.length);
+  s.key_lengths = config_.cross ? pass.context_lengths : pass.lengths;
   s.dropout = pass.training && config_.dropout > 0.0F;
   s.history_length = calls(Source::kHistory) ? pass.history_length : 0;
   s.globals = pass.globals;
@@ -130,9 +130,9 @@ MultiHeadAttention::CacheLayout MultiHeadAttention::cache_layout(std::size_t bat
   return l;
 }
 
-void MultiHeadAttention::size_cache(std::size_t source, DecodeCache& cache) const {
+void MultiHeadAttention::size_cache(std::size_t context, DecodeCache& cache) const {
   if (config_.cross) {
-    cache.floats = cache.batch * source * columns(Source::kMemory);
+    cache.floats = cache.batch * context * columns(Source::kContext);
     return;
   }
   const CacheLayout l = cache_layout(cache.batch, cache.capacity);
@@ -143,13 +143,13 @@ void MultiHeadAttention::size_cache(std::size_t source, DecodeCache& cache) cons
 void MultiHeadAttention::take_projections(const Pass& pass, Arena& arena, Kept& kept) const {
   kept[kProjected] = arena.matrix(pass.rows(), columns(Source::kInput));
   if (config_.cross) {
-    kept[kMemoryProjected] = arena.matrix(pass.memory_rows(), columns(Source::kMemory));
+    kept[kContextProjected] = arena.matrix(pass.context_rows(), columns(Source::kContext));
   }
 }
 
 void MultiHeadAttention::take_adapted(const Pass& pass, Arena& arena, Kept& kept) const {
   kept[kAdaptedIn] = arena.matrix(pass.rows(), adapted_columns(Source::kInput));
-  kept[kAdaptedMemory] = arena.matrix(pass.memory_rows(), adapted_columns(Source::kMemory));
+  kept[kAdaptedContext] = arena.matrix(pass.context_rows(), adapted_columns(Source::kContext));
   kept[kAdaptedOut] = arena.matrix(pass.rows(), config_.lora_rank);
 }
 
@@ -167,7 +167,7 @@ MultiHeadAttention::Tensors MultiHeadAttention::split(const Pass& pass, const Ke
   std::size_t index = 0;
   for (std::size_t i = 0; i < streams_.given.size(); ++i) {
     const Stream& s = streams_.given[i];
-    const Matrix from = kept[s.source == Source::kInput ? kProjected : kMemoryProjected];
+    const Matrix from = kept[s.source == Source::kInput ? kProjected : kContextProjected];
     const Heads heads =
         Heads::from_columns(from.slice_cols(first_columns_[i], s.columns()), pass.batch, s.heads);
     if (index == 1 && shared_qk()) ++index;  // k is q
@@ -200,8 +200,8 @@ AttentionInputs MultiHeadAttention::inputs(const Pass& pass, const Tensors& t, C
   if (calls(Source::kHistory) && beside.history != nullptr) in.history = beside.history->rows();
   in.mask.causal = config_.causal;
   in.mask.globals = pass.globals;
-  in.mask.key_lengths = config_.cross ? pass.memory_lengths : pass.lengths;
-  in.token_types = config_.cross ? pass.memory_types : pass.token_types;
+  in.mask.key_lengths = config_.cross ? pass.context_lengths : pass.lengths;
+  in.token_types = config_.cross ? pass.context_types : pass.token_types;
   if (pass.training) in.dropout = {config_.dropout, derive(pass.key, "attention")};
   return in;
 }
@@ -213,16 +213,16 @@ void MultiHeadAttention::project(Source source, ConstMatrix x, Matrix y, Matrix 
                    [&](const Adapter& a, Matrix mine, Matrix t) { a.forward(x, t, mine); });
 }
 
-// The keys and values of the memory, which a cache holds from the first token on.
-void MultiHeadAttention::project_memory(const BranchForward& call, Kept& kept) const {
+// The keys and values of the context, which a cache holds from the first token on.
+void MultiHeadAttention::project_context(const BranchForward& call, Kept& kept) const {
   if (!config_.cross) return;
   const Pass& pass = call.pass;
   const DecodeCache* cache = call.beside.cache;
   if (cache != nullptr) {
-    kept[kMemoryProjected] = {cache->data, pass.memory_rows(), columns(Source::kMemory)};
+    kept[kContextProjected] = {cache->data, pass.context_rows(), columns(Source::kContext)};
     if (cache->used > 0) return;
   }
-  project(Source::kMemory, pass.memory, kept[kMemoryProjected], kept[kAdaptedMemory]);
+  project(Source::kContext, pass.context, kept[kContextProjected], kept[kAdaptedContext]);
 }
 
 void MultiHeadAttention::forward(const BranchForward& call) const {
@@ -244,7 +244,7 @@ void MultiHeadAttention::forward(const BranchForward& call) const {
     call.beside.history->record(call.x);
   }
   project(Source::kInput, call.x, kept[kProjected], kept[kAdaptedIn]);
-  project_memory(call, kept);
+  project_context(call, kept);
   attend(call, kept);
   out_->forward(kept[kCombined], call.y);
   if (out_adapter_) out_adapter_->forward(kept[kCombined], kept[kAdaptedOut], call.y);
@@ -306,8 +306,8 @@ Kept MultiHeadAttention::backward(const BranchBackward& call) const {
   rotate(split(pass, signals), 0, true);
   project_backward(Source::kInput, signals[kProjected], signals[kAdaptedIn], call.dx,
                    /*add=*/calls(Source::kInput));
-  project_backward(Source::kMemory, signals[kMemoryProjected], signals[kAdaptedMemory],
-                   call.beside.memory_gradient, /*add=*/true);
+  project_backward(Source::kContext, signals[kContextProjected], signals[kAdaptedContext],
+                   call.beside.context_gradient, /*add=*/true);
   return signals;
 }
 
@@ -338,8 +338,8 @@ void MultiHeadAttention::accumulate(const BranchUpdate& call) const {
   out_->accumulate(saved[kCombined], call.dy);
   project_accumulate(Source::kInput, call.x, signals[kProjected], saved[kAdaptedIn],
                      signals[kAdaptedIn]);
-  project_accumulate(Source::kMemory, call.pass.memory, signals[kMemoryProjected],
-                     saved[kAdaptedMemory], signals[kAdaptedMemory]);
+  project_accumulate(Source::kContext, call.pass.context, signals[kContextProjected],
+                     saved[kAdaptedContext], signals[kAdaptedContext]);
   if (out_adapter_) {
     out_adapter_->accumulate(saved[kCombined], saved[kAdaptedOut], call.dy, signals[kAdaptedOut]);
     return;  // everything else is frozen, the mechanism's parameters too

@@ -1,7 +1,7 @@
 // Multi-head attention, self, masked or cross.
 //
 //   S_i = x·W_iᵀ                      the streams that the mechanism wants: q, k, v, …
-//   S_i = memory·W_iᵀ                 k and v of cross-attention
+//   S_i = context·W_iᵀ                k and v of cross-attention
 //   C = heads of mechanism(S), side by side
 //   y = C·W_Oᵀ
 //
@@ -83,7 +83,7 @@ class MultiHeadAttention final : public Branch, public Contrastive {
   bool decodes() const override {
     return config_.cross || (config_.causal && mechanism_->abilities().decode);
   }
-  void size_cache(std::size_t source, DecodeCache& cache) const override;
+  void size_cache(std::size_t context, DecodeCache& cache) const override;
   Attention* mechanism() override { return mechanism_.get(); }
   bool remembers() const override { return calls(Source::kHistory); }
   void set_observer(Observer observer) override { observer_ = std::move(observer); }
@@ -92,12 +92,12 @@ class MultiHeadAttention final : public Branch, public Contrastive {
 
  private:
   enum Part : std::size_t {
-    kProjected,        // the given streams of the input, side by side
-    kMemoryProjected,  // those of the memory
-    kCombined,         // the heads' outputs
-    kMechanism,        // what the mechanism saved; its signals
-    kAdaptedIn,        // x·Aᵀ of the adapters beside the projections, if there are any
-    kAdaptedMemory,
+    kProjected,         // the given streams of the input, side by side
+    kContextProjected,  // those of the context
+    kCombined,          // the heads' outputs
+    kMechanism,         // what the mechanism saved; its signals
+    kAdaptedIn,         // x·Aᵀ of the adapters beside the projections, if there are any
+    kAdaptedContext,
     kAdaptedOut,
   };
   static constexpr std::size_t kMostMore = 5;
@@ -163,7 +163,7 @@ class MultiHeadAttention final : public Branch, public Contrastive {
   void project_backward(Source source, Matrix dy, Matrix low, Matrix dx, bool add) const;
   void project_accumulate(Source source, ConstMatrix x, Matrix dy, Matrix low,
                           Matrix low_signal) const;
-  void project_memory(const BranchForward& call, Kept& kept) const;
+  void project_context(const BranchForward& call, Kept& kept) const;
   void attend(const BranchForward& call, const Kept& kept) const;
   void decode(const BranchForward& call, const Kept& kept, Tensors t) const;
   void attend_backward(const Pass& pass, const Kept& saved, Matrix dcombined, const Kept& grad,

@@ -28,7 +28,8 @@ Kept MultiHeadAttention::save_modulated(const Pass& pass, Arena& arena) const {
 Kept MultiHeadAttention::contrast(const Pass& pass, const Kept& standard, const Kept& modulated,
                                   float scale, const Beside& beside, Arena& arena) const {
   Kept signals;
-  for (const Part part : {kProjected, kMemoryProjected, kAdaptedIn, kAdaptedMemory, kAdaptedOut}) {
+  for (const Part part :
+       {kProjected, kContextProjected, kAdaptedIn, kAdaptedContext, kAdaptedOut}) {
     signals[part] = standard[part];
     if (standard[part].size() > 0) {
       difference(scale, standard[part], modulated[part], signals[part]);

@@ -31,10 +31,10 @@ struct Case {
   GatedRetentionConfig retention = {};
   std::size_t batch = 1;
   std::size_t length = 1;
-  std::size_t memory_length = 0;
+  std::size_t context_length = 0;
   std::vector<std::int32_t> lengths = {};
 
-  std::size_t keys() const { return config.cross ? memory_length : length; }
+  std::size_t keys() const { return config.cross ? context_length : length; }
   std::size_t d() const { return config.d_model / config.heads / retention.narrow; }
   std::size_t e() const { return config.d_model / config.heads * retention.wider; }
   std::size_t value_heads() const { return config.heads * retention.values; }
@@ -54,8 +54,8 @@ Pass pass_of(const Case& c) {
   Pass pass;
   pass.batch = c.batch;
   pass.length = c.length;
-  pass.memory_length = c.memory_length;
-  (c.config.cross ? pass.memory_lengths : pass.lengths) = c.lengths;
+  pass.context_length = c.context_length;
+  (c.config.cross ? pass.context_lengths : pass.lengths) = c.lengths;
   return pass;
 }
 
@@ -102,7 +102,7 @@ Tensor<Complex> reference(const Case& c, const Weights& w) {
   const std::size_t n = c.keys();
   const bool cross = c.config.cross;
   const Tensor<Complex> x = w.get<Complex>("x");
-  const Tensor<Complex> source = cross ? w.get<Complex>("memory") : x;
+  const Tensor<Complex> source = cross ? w.get<Complex>("context") : x;
   const auto given = [&](const Tensor<Complex>& from, const std::string& name,
                          const std::string& group, std::size_t first, std::size_t columns) {
     return adapted(c, w, name, from,
@@ -179,7 +179,7 @@ std::vector<Case> cases() {
        .config = cross,
        .batch = 2,
        .length = 3,
-       .memory_length = 7,
+       .context_length = 7,
        .lengths = {7, 4}},
       {.name = "adapted",
        .config = with_adapters(causal),
@@ -190,7 +190,7 @@ std::vector<Case> cases() {
        .config = with_adapters(cross),
        .batch = 2,
        .length = 5,
-       .memory_length = 3},
+       .context_length = 3},
   };
 }
 

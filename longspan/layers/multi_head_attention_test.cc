@@ -19,7 +19,7 @@ struct Case {
   MultiHeadAttentionConfig config;
   std::size_t batch = 1;
   std::size_t length = 1;
-  std::size_t memory_length = 0;
+  std::size_t context_length = 0;
   std::vector<std::int32_t> lengths;
   bool rotary = false;
   bool interleaved = false;
@@ -43,7 +43,7 @@ Tensor<Complex> reference(const Case& c, const Pass& pass, const Weights& w) {
   Tensor<Complex> pair;
   if (config.cross) {
     q = testing::linear(w, "a.q", x);
-    pair = testing::linear(w, "a.kv", w.get<Complex>("memory"));
+    pair = testing::linear(w, "a.kv", w.get<Complex>("context"));
   } else {
     const Tensor<Complex> all = testing::linear(w, "a.qkv", x);
     q = testing::columns(all, 0, d);
@@ -86,9 +86,9 @@ std::vector<Case> cases() {
     add("rotary_halves", {.config = grouped, .batch = 2, .length = 6, .rotary = true});
     add("rotary_interleaved",
         {.config = grouped, .batch = 1, .length = 5, .rotary = true, .interleaved = true});
-    add("cross_wide", {.config = cross, .batch = 2, .length = 3, .memory_length = 11});
+    add("cross_wide", {.config = cross, .batch = 2, .length = 3, .context_length = 11});
     add("cross_tall",
-        {.config = cross_grouped, .batch = 2, .length = 9, .memory_length = 4, .lengths = {4, 1}});
+        {.config = cross_grouped, .batch = 2, .length = 9, .context_length = 4, .lengths = {4, 1}});
     add("dropout", {.config = dropped, .batch = 2, .length = 9});
   }
   return all;
@@ -112,8 +112,8 @@ TEST_P(MultiHeadAttentionCases, KeepsItsPromises) {
   check.parameters = &parameters;
   check.pass.batch = c.batch;
   check.pass.length = c.length;
-  check.pass.memory_length = c.memory_length;
-  (c.config.cross ? check.pass.memory_lengths : check.pass.lengths) = c.lengths;
+  check.pass.context_length = c.context_length;
+  (c.config.cross ? check.pass.context_lengths : check.pass.lengths) = c.lengths;
   check.pass.training = c.config.dropout > 0.0F;
   check.pass.key = 77;
   check.d_model = c.config.d_model;

@@ -97,7 +97,7 @@ void ForwardLearning::standard_pass(const Batch& batch, RandomKey key, Matrix sc
     const Place::Part part(encoder ? ModelPart::kEncoder : ModelPart::kDecoder);
     const Place::Scope place(Embedding::kMeter, Phase::kForward);
     Model::Side v = side(batch, key, encoder, step);
-    v.pass.memory = y;
+    v.pass.context = y;
     Outputs& kept = outputs(encoder, step);
     EmbeddingOutputs& to = kept.embedding;
     to.x = arena.matrix(v.pass.rows(), model_.config().d_model);
@@ -127,7 +127,7 @@ void ForwardLearning::first_pass(const Batch& batch, RandomKey key, Matrix score
     if (!(encoder ? model_.has_encoder() : model_.has_decoder())) continue;
     const Place::Part part(encoder ? ModelPart::kEncoder : ModelPart::kDecoder);
     Model::Side v = side(batch, key, encoder, step);
-    v.pass.memory = y;
+    v.pass.context = y;
     const Matrix x = v.embedding.embed(v.pass, v.tokens, nullptr, arena);
     y = v.stack.infer(v.pass, x, v.beside, arena);
   }
@@ -258,8 +258,8 @@ void ForwardLearning::learn_side(const Batch& batch, bool encoder, RandomKey key
   const std::size_t d = model_.config().d_model;
   const bool both = model_.has_encoder() && model_.has_decoder();
   Pass modulated = v.pass;
-  v.pass.memory = step.memory;
-  modulated.memory = step.memory_err;
+  v.pass.context = step.context;
+  modulated.context = step.context_err;
   const Matrix x_err = arena.matrix(v.pass.rows(), d);
   const Outputs& kept = outputs(encoder, step);
   EmbeddingOutputs standard = kept.embedding;
@@ -291,8 +291,8 @@ void ForwardLearning::learn_side(const Batch& batch, bool encoder, RandomKey key
     step.standard = beside.x;
   }
   step.modulated = err.x;
-  if (!keeps()) step.memory = step.standard;
-  step.memory_err = step.modulated;
+  if (!keeps()) step.context = step.standard;
+  step.context_err = step.modulated;
 }
 
 void ForwardLearning::learn_mlp(const Batch& batch, RandomKey key, ConstMatrix e, float scale,
@@ -307,7 +307,7 @@ void ForwardLearning::learn_mlp(const Batch& batch, RandomKey key, ConstMatrix e
   {
     const Place::Part error(ModelPart::kError);
     const Place::Scope scope(kOverheadMeter, Phase::kUpdate);
-    gemm(e, projection_, x_err, {.accumulate = true, .alpha = 1.0F / scale});
+    gemm(e, projection_, x_err, {.add = true, .alpha = 1.0F / scale});
   }
   if (keeps()) {
     step.modulated = model_.perceptron()->learn(pass, x_err, step.mlp, scale, arena);

@@ -74,8 +74,8 @@ class ForwardLearning {
     Matrix image = {};          // the error in the space of the embedding
     ConstMatrix standard = {};  // outputs of the last stack in either pass
     ConstMatrix modulated = {};
-    ConstMatrix memory = {};  // the encoder's for the decoder, in either pass
-    ConstMatrix memory_err = {};
+    ConstMatrix context = {};  // the encoder's for the decoder, in either pass
+    ConstMatrix context_err = {};
     std::size_t kept = 0;  // bytes of the arena after the standard pass
   };
   Arena& book(Model& model, const Batch& shape, std::span<History> histories);

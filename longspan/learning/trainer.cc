@@ -18,7 +18,7 @@ Trainer::Trainer(Model& model, const TrainConfig& config)
 
 StepReport Trainer::step(std::span<const Batch> micro_batches, std::span<History> histories) {
   require(histories.empty() || micro_batches.size() == 1,
-          "[train] memories of earlier segments beside {} batches; need one batch",
+          "[train] histories of earlier segments beside {} batches; need one batch",
           micro_batches.size());
   StepReport report;
   std::size_t counted = 0;

@@ -73,8 +73,8 @@ INSTANTIATE_TEST_SUITE_P(All, Optimizers,
                                          std::pair{"adam", 0.01F}, std::pair{"adamw", 0.01F}),
                          [](const auto& p) { return std::string(p.param.first); });
 
-// Two halves accumulated are the whole batch, up to the order of the sums.
-TEST(Trainer, AccumulationEqualsALargerBatch) {
+// Two batches per update are the whole batch, up to the order of the sums.
+TEST(Trainer, BatchesOfAnUpdateEqualALargerBatch) {
   const Counting whole(6, 8, 1);
   Counting a(6, 8, 1);
   const auto cut = [&](std::size_t first, std::size_t rows) {

@@ -1,4 +1,4 @@
-// Memory of earlier segments: with room for the whole past, segments give what one long sequence
+// History of earlier segments: with room for the whole past, segments give what one long sequence
 // gives, at any depth.
 #include <gtest/gtest.h>
 
@@ -66,11 +66,11 @@ TEST(History, SegmentsAreTheWhole) {
         ASSERT_NEAR(parts[i], whole[i], 1e-5F * largest) << "segments of " << step;
       }
     }
-    // A memory that forgets is something else.
-    const std::vector<float> short_memory = by_segments(model, data.view(), 7, 3);
+    // A history that forgets is something else.
+    const std::vector<float> short_history = by_segments(model, data.view(), 7, 3);
     float difference = 0.0F;
     for (std::size_t i = 0; i < whole.size(); ++i) {
-      difference = std::max(difference, std::abs(short_memory[i] - whole[i]));
+      difference = std::max(difference, std::abs(short_history[i] - whole[i]));
     }
     EXPECT_GT(difference, 1e-3F * largest);
   }
@@ -111,7 +111,7 @@ TEST(History, SaysWhatDoesNotFit) {
     model.logits(data.view(), histories);
     FAIL() << "accepted";
   } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "[model] memories of 3 layers; need 3, each of 2 sequences");
+    EXPECT_STREQ(error.what(), "[model] histories of 3 layers; need 3, each of 2 sequences");
   }
 }
 

@@ -240,12 +240,12 @@ LossSum Model::run_forward(const Batch& batch, RandomKey key, float scale, Step&
     const Pass pass = encoder_pass(batch, key, true, tape.histories);
     x = encoder_embedding_->embed(pass, encoder_tokens(batch), &tape.encoder_embedding, arena);
     x = encoder_->forward(pass, x, tape.encoder, encoder_beside(tape.histories, &step), arena);
-    tape.memory = x;
+    tape.context = x;
   }
   if (has_decoder()) {
     const Place::Part part(ModelPart::kDecoder);
     Pass pass = decoder_pass(batch, key, true, tape.histories);
-    pass.memory = tape.memory;
+    pass.context = tape.context;
     x = decoder_embedding_->embed(pass, decoder_tokens(batch), &tape.decoder_embedding, arena);
     x = decoder_->forward(pass, x, tape.decoder, decoder_beside(tape.histories, &step), arena);
   }
@@ -332,10 +332,10 @@ void Model::run_backward(const Batch& batch, float scale, Step& step) const {
     StackBeside beside = decoder_beside(tape.histories, &step);
     if (has_encoder()) {
       const Place::Scope scope(MultiHeadAttention::kCrossMeter, Phase::kBackward);
-      pass.memory = tape.memory;
-      encoder_gradient = arena.matrix(pass.memory_rows(), config_.d_model);
+      pass.context = tape.context;
+      encoder_gradient = arena.matrix(pass.context_rows(), config_.d_model);
       fill(encoder_gradient, 0.0F);
-      beside.memory_gradient = encoder_gradient;
+      beside.context_gradient = encoder_gradient;
     }
     g = decoder_->backward(pass, tape.decoder, g, beside, arena);
     decoder_embedding_->backward(pass, decoder_tokens(batch), tape.decoder_embedding, g, arena);

@@ -4,8 +4,8 @@
 //   encoder           logits = head(stack(embed(tokens)))
 //   decoder           the same with causal self-attention
 //   mlp               logits = head(mlp(features))
-//   encoder–decoder   memory = encoder(embed(source));
-//                     logits = head(decoder(embed(tokens), memory))
+//   encoder–decoder   context = encoder(embed(source));
+//                     logits = head(decoder(embed(tokens), context))
 //
 // Building one takes no memory for weights; allocate() does. The memory of a step is booked from a
 // dry run before the first step of that shape, and steps of the same shape allocate nothing.
@@ -93,7 +93,7 @@ class Model {
                   std::span<History> histories = {});
   void backward(const Batch& batch, float scale);
 
-  // Memories of earlier segments, one for each layer; advance() each after the segment is done
+  // Histories of earlier segments, one for each layer; advance() each after the segment is done
   // with.
   std::vector<History> make_histories(std::size_t batch, std::size_t capacity) const;
 
@@ -198,7 +198,7 @@ class Model {
   struct Tape {
     EmbeddingSaved encoder_embedding;
     Stack::Tape encoder;
-    Matrix memory;
+    Matrix context;
     EmbeddingSaved decoder_embedding;
     Stack::Tape decoder;
     Mlp::Tape mlp;

@@ -22,10 +22,10 @@ void Model::check_shape(const Batch& batch, std::span<History> histories) const 
   const std::size_t layers = (decoder_ ? *decoder_ : *encoder_).layers();
   require(
       histories.empty() || (histories.size() == layers && histories.front().batch() == batch.batch),
-      "[model] memories of {} layers; need {}, each of {} sequences", histories.size(), layers,
+      "[model] histories of {} layers; need {}, each of {} sequences", histories.size(), layers,
       batch.batch);
   require(config_.stages.empty() || (histories.empty() && batch.globals.empty()),
-          "[model] memories of segments or global tokens in a model with stages; need neither");
+          "[model] histories of segments or global tokens in a model with stages; need neither");
   if (has_encoder() && has_decoder()) {
     require(batch.source_length > 0 && batch.source_length <= config_.max_length,
             "[model] {} source tokens; need 1 to {}", batch.source_length, config_.max_length);
@@ -98,8 +98,8 @@ Pass Model::decoder_pass(const Batch& batch, RandomKey key, bool training,
   pass.key = derive(key, "decoder");
   remember(histories, pass);
   if (has_encoder()) {
-    pass.memory_length = batch.source_length;
-    pass.memory_lengths = batch.source_lengths;
+    pass.context_length = batch.source_length;
+    pass.context_lengths = batch.source_lengths;
   }
   return pass;
 }

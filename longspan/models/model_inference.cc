@@ -11,19 +11,19 @@ Matrix Model::infer(const Batch& batch, std::span<History> histories, std::span<
   Arena& arena = step.arena;
   begin_routing(batch, 0.0F, step);
   Matrix x;
-  Matrix memory;
+  Matrix context;
   const std::size_t decoded = caches.empty() ? 0 : caches.front().used;
   // Later tokens find what the encoder gave in the caches of cross-attention.
   if (has_encoder() && decoded == 0) {
     const Place::Part part(ModelPart::kEncoder);
     const Pass pass = encoder_pass(batch, 0, false, histories);
     x = encoder_embedding_->embed(pass, encoder_tokens(batch), nullptr, arena);
-    memory = x = encoder_->infer(pass, x, encoder_beside(histories, &step), arena);
+    context = x = encoder_->infer(pass, x, encoder_beside(histories, &step), arena);
   }
   if (has_decoder()) {
     const Place::Part part(ModelPart::kDecoder);
     Pass pass = decoder_pass(batch, 0, false, histories);
-    pass.memory = memory;
+    pass.context = context;
     TokenInput tokens = decoder_tokens(batch);
     tokens.first_position = decoded;
     StackBeside beside = decoder_beside(histories, &step);

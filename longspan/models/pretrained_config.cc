@@ -286,7 +286,7 @@ ModelConfig transfo_xl_config(const Fields& f) {
   f.refuse(f.size("d_embed", c.d_model) != c.d_model, "an embedding of another width");
   f.refuse(c.heads > 0 && f.size("d_head", c.d_model / c.heads) * c.heads != c.d_model,
            "heads of another width");
-  f.refuse(f.flag("pre_lnorm", false), "a norm before the memory's projection");
+  f.refuse(f.flag("pre_lnorm", false), "a norm before the history's projection");
   f.refuse(f.flag("same_length", false), "the same number of keys for every query");
   f.refuse(f.size("attn_type", 0) != 0, "another kind of relative positions");
   return c;

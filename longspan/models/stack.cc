@@ -47,7 +47,7 @@ Beside Stack::beside_of(const StackBeside& beside, std::size_t i) const {
   if (!beside.histories.empty()) own.history = &beside.histories[layer_[i]];
   own.records = beside.records;
   if (!beside.caches.empty()) own.cache = &beside.caches[i];
-  own.memory_gradient = beside.memory_gradient;
+  own.context_gradient = beside.context_gradient;
   if (!beside.routings.empty()) own.routing = &beside.routings[i];
   return own;
 }
@@ -61,14 +61,14 @@ bool Stack::chooses() const {
                              [](const Residual& r) { return r.branch().experts() > 0; });
 }
 
-void Stack::lay_out_caches(std::size_t batch, std::size_t capacity, std::size_t source,
+void Stack::lay_out_caches(std::size_t batch, std::size_t capacity, std::size_t context,
                            Arena& arena, std::vector<DecodeCache>& caches) const {
   caches.assign(residuals_.size(), {});
   for (std::size_t i = 0; i < residuals_.size(); ++i) {
     DecodeCache& cache = caches[i];
     cache.batch = batch;
     cache.capacity = capacity;
-    residuals_[i].branch().size_cache(source, cache);
+    residuals_[i].branch().size_cache(context, cache);
     cache.data = arena.take(cache.floats).data();
     cache.clear();
   }

@@ -50,7 +50,7 @@ struct StackBeside {
   bool records = true;
   std::span<DecodeCache> caches = {};  // one for each branch
   std::span<Routing> routings = {};    // likewise
-  Matrix memory_gradient = {};
+  Matrix context_gradient = {};
   const BlockSignals* signals = nullptr;  // instead of those of the blocks behind; not reversible
   StageRun* stages = nullptr;             // of a stack that has them
 };
@@ -94,8 +94,8 @@ class Stack {
   // caches, decodes.
   Matrix infer(const Pass& pass, Matrix x, const StackBeside& beside, Arena& arena) const;
 
-  // Caches for `capacity` tokens that read `source` others, laid out in the arena.
-  void lay_out_caches(std::size_t batch, std::size_t capacity, std::size_t source, Arena& arena,
+  // Caches for `capacity` tokens that read `context` others, laid out in the arena.
+  void lay_out_caches(std::size_t batch, std::size_t capacity, std::size_t context, Arena& arena,
                       std::vector<DecodeCache>& caches) const;
   bool decodes() const;
   // Whether the data decide what some branch computes.

@@ -49,7 +49,7 @@ Matrix Stack::backward_stages(Tape& tape, Matrix g, const StackBeside& beside, A
     const Matrix unpooled = stages_.take_gradient(layer, run, width(), arena);
     for (std::size_t i = first_[layer + 1]; i-- > first_[layer];) {
       Beside by = beside_of(beside, i);
-      by.memory_gradient = unpooled;
+      by.context_gradient = unpooled;
       residuals_[i].backward(pass_of(own, i), tape.residuals[i], g, by, arena);
     }
     g = stages_.leave(layer, g, unpooled, skip, run, arena);

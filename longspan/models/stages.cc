@@ -76,10 +76,10 @@ Pass Stages::pass_of(const StageRun& run, std::size_t layer) const {
   Pass pass = run.passes[s];
   if (!reads_unpooled(layer)) return pass;
   const Pass& longer = run.passes[s - 1];
-  pass.memory = run.unpooled[s];
-  pass.memory_length = longer.length;
-  pass.memory_lengths = longer.lengths;
-  pass.memory_types = longer.token_types;
+  pass.context = run.unpooled[s];
+  pass.context_length = longer.length;
+  pass.context_lengths = longer.lengths;
+  pass.context_types = longer.token_types;
   return pass;
 }
 

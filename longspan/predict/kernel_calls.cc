@@ -93,7 +93,7 @@ void RowCalls::norms() {
       const auto inverse = p.floats(r);
       const float* gamma = p.floats(c).data();
       const Matrix dy = p.matrix(r, c);
-      norm_backward(kind, normalized, inverse, gamma, dy, p.matrix(r, c), /*accumulate=*/true);
+      norm_backward(kind, normalized, inverse, gamma, dy, p.matrix(r, c), /*add=*/true);
     });
     add("norm update " + name, [&p = pool_, r = rows_, c = cols_, kind] {
       const Matrix normalized = p.matrix(r, c);
@@ -237,7 +237,7 @@ void add_products(OperandPool& pool, std::vector<TimedCall>& calls) {
                        const Matrix dy = pool.matrix(s.rows, s.out);
                        const Matrix x = pool.matrix(s.rows, s.in);
                        gemm(dy, x, pool.matrix(s.out, s.in),
-                            {.transpose_a = true, .accumulate = true, .alpha = 1e-6F});
+                            {.transpose_a = true, .add = true, .alpha = 1e-6F});
                      }});
   }
 }

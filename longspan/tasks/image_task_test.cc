@@ -51,11 +51,10 @@ TEST(ImageTask, GivesPatchesToAnEncoder) {
 }
 
 TEST(ImageTask, SaysWhatItCannotDo) {
-  ImageTask task({.data = kSmall, .model = "encodr"});
+  ImageTask task({.data = kSmall, .model = Family::kDecoder});
   task.open();
   EXPECT_EQ(testing::message_of([&] { task.needs(); }),
-            "[train] unknown model for images 'encodr'; did you mean 'encoder'? Known: mlp, "
-            "encoder");
+            "[images] model is decoder; need mlp or encoder");
   EXPECT_EQ(testing::message_of([&] { task.encode("7"); }),
             "[images] its models read no text; need a task of tokens");
 }

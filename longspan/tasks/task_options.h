@@ -3,7 +3,6 @@
 
 #include <fmt/core.h>
 
-#include <concepts>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -28,7 +27,7 @@ std::vector<TaskOption> describe_options() {
   config.visit([&](std::string_view name, auto& field, std::string_view purpose) {
     using Field = std::remove_cvref_t<decltype(field)>;
     all.push_back({std::string(name), fmt::format("{}", field), std::string(purpose),
-                   std::same_as<Field, std::string>});
+                   !std::is_arithmetic_v<Field>});
   });
   return all;
 }

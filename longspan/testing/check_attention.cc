@@ -21,8 +21,8 @@ double tolerance(std::size_t terms) {
   return 6 * kEpsilon * std::sqrt(16.0 + static_cast<double>(terms));
 }
 
-void expect_near(const std::vector<double>& got, const std::vector<double>& want,
-                  std::size_t terms, const char* what) {
+void expect_near(const std::vector<double>& got, const std::vector<double>& want, std::size_t terms,
+                 const char* what) {
   const double error = relative_error(got, want);
   EXPECT_LE(error, tolerance(terms)) << what;
 }
@@ -88,12 +88,12 @@ void check_exact(const AttentionMaker& make, const AttentionCase& c) {
   const std::size_t group = c.heads / c.kv_heads;
   const std::size_t terms = c.n + c.d + c.e;
   expect_near(AttentionProblem::dense(r.heads(p.y, c.heads, c.m, c.e)), reference.forward(), terms,
-               "y");
+              "y");
   expect_near(AttentionProblem::dense(r.heads(p.dq, c.heads, c.m, c.d)), want.q, terms, "dq");
   expect_near(AttentionProblem::dense(r.heads(p.dk, c.kv_heads, c.n, c.d)), want.k,
-               terms + group * c.m, "dk");
+              terms + group * c.m, "dk");
   expect_near(AttentionProblem::dense(r.heads(p.dv, c.kv_heads, c.n, c.e)), want.v,
-               terms + group * c.m, "dv");
+              terms + group * c.m, "dv");
   std::vector<double> dbias = widen(p.dbias);
   for (double& x : dbias) x -= 0.5;
   expect_near(dbias, want.bias, terms + c.batch * c.heads, "dbias");
@@ -256,7 +256,7 @@ void check_layout(const AttentionMaker& make, const AttentionCase& c) {
   in_planes.run(attention, false);
   const auto& r = in_columns;
   expect_near(AttentionProblem::dense(r.heads(r.y, c.heads, c.m, c.e)), widen(in_planes.y),
-               c.n + c.d, "y");
+              c.n + c.d, "y");
 }
 
 namespace {

@@ -20,20 +20,20 @@ class Harness {
         pass_(c.pass),
         beside_(c.beside),
         x_(random_values(pass_.rows() * c.d_model, 41)),
-        memory_(random_values(pass_.memory_rows() * c.d_model, 42)),
+        context_(random_values(pass_.context_rows() * c.d_model, 42)),
         dy_(random_values(pass_.rows() * c.d_model, 43)),
         y_(x_.size()),
         dx_(x_.size()),
-        memory_gradient_(memory_.size()),
+        context_gradient_(context_.size()),
         arena_(1U << 24U) {
-    if (pass_.memory_length > 0) {
-      pass_.memory = ConstMatrix(memory_.data(), pass_.memory_rows(), c.d_model);
-      beside_.memory_gradient = Matrix(memory_gradient_.data(), pass_.memory_rows(), c.d_model);
+    if (pass_.context_length > 0) {
+      pass_.context = ConstMatrix(context_.data(), pass_.context_rows(), c.d_model);
+      beside_.context_gradient = Matrix(context_gradient_.data(), pass_.context_rows(), c.d_model);
     }
     randomize(*c.parameters, 44);
     weights_ = weights_of(*c.parameters);
     weights_.set("x", pass_.rows(), c.d_model, x_);
-    if (!memory_.empty()) weights_.set("memory", pass_.memory_rows(), c.d_model, memory_);
+    if (!context_.empty()) weights_.set("context", pass_.context_rows(), c.d_model, context_);
   }
 
   // One training step of the branch, with what it took from the arena.
@@ -93,16 +93,16 @@ class Harness {
     expect_gradients(
         *c_.parameters, weights_, [this] { run(); }, reference);
     expect_gradient("x", dx_, weights_, reference, 16);
-    if (memory_.empty()) return;
-    std::ranges::fill(memory_gradient_, 0.0F);
+    if (context_.empty()) return;
+    std::ranges::fill(context_gradient_, 0.0F);
     run();
-    expect_gradient("memory", memory_gradient_, weights_, reference, 16);
-    const std::vector<float> once = memory_gradient_;
+    expect_gradient("context", context_gradient_, weights_, reference, 16);
+    const std::vector<float> once = context_gradient_;
     const std::vector<float> start = random_values(once.size(), 45);
-    memory_gradient_ = start;
+    context_gradient_ = start;
     run();
     for (std::size_t i = 0; i < once.size(); ++i) {
-      EXPECT_NEAR(memory_gradient_[i], start[i] + once[i], 1e-5F) << "memory gradient " << i;
+      EXPECT_NEAR(context_gradient_[i], start[i] + once[i], 1e-5F) << "context gradient " << i;
     }
   }
 
@@ -133,11 +133,11 @@ class Harness {
   Pass pass_;
   Beside beside_;
   std::vector<float> x_;
-  std::vector<float> memory_;
+  std::vector<float> context_;
   std::vector<float> dy_;
   std::vector<float> y_;
   std::vector<float> dx_;
-  std::vector<float> memory_gradient_;
+  std::vector<float> context_gradient_;
   Arena arena_;
   Meter meter_;
   Weights weights_;

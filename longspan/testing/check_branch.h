@@ -11,15 +11,15 @@ namespace longspan::testing {
 struct BranchCase {
   const Branch* branch = nullptr;
   Parameters* parameters = nullptr;  // of the branch, allocated
-  Pass pass;                         // without memory: it is made here where memory_length > 0
+  Pass pass;                         // without context: it is made here where context_length > 0
   Beside beside = {};
   std::size_t d_model = 0;
-  // y from the parameters, "x" and, for cross-attention, "memory".
+  // y from the parameters, "x" and, for cross-attention, "context".
   std::function<Tensor<Complex>(const Weights&)> reference;
 };
 
 // - forward with and without saving gives the reference's y, and both the same bits;
-// - backward sets dx and adds to the memory's gradient, accumulate adds to the parameters';
+// - backward sets dx and adds to the context's gradient, accumulate adds to the parameters';
 // - the arena's high-water marks are footprint();
 // - the meter counts cost().
 void expect_branch(const BranchCase& c);

@@ -13,8 +13,8 @@ DryBranch walk_branch(const Branch& branch, Pass pass, std::size_t d_model, Besi
     return Matrix(Dry::memory<float>(count * d_model).data(), count, d_model);
   };
   const Matrix x = rows(pass.rows());
-  pass.memory = rows(pass.memory_rows());
-  beside.memory_gradient = rows(pass.memory_rows());
+  pass.context = rows(pass.context_rows());
+  beside.context_gradient = rows(pass.context_rows());
   DryBranch walked;
   branch.forward({pass, x, x, nullptr, beside, arena});
   walked.memory.inference_scratch = arena.peak();

@@ -24,7 +24,9 @@ class Passes {
   Count d() const { return c_.d_model; }
   Count output_elements() const { return output_rows(c_, batch_) * c_.outputs(); }
   Count rows(const Site& site) const { return site.rows(batch_.batch); }
-  bool in_model_space() const { return translates(c_) && feedback_.error_space == ErrorSpace::kModel; }
+  bool in_model_space() const {
+    return translates(c_) && feedback_.error_space == ErrorSpace::kModel;
+  }
 
   Work projection() const;
   Work injection() const;
@@ -67,7 +69,8 @@ Work Passes::embedding(const Site& stack) const {
   work += differences(rows(stack) * d() * (c_.embedding_norm ? 2 : 1));
   // What reaches an encoder in the space of the model is no longer of the vocabulary.
   const bool lost = in_model_space() && stack.part == ModelPart::kEncoder;
-  const bool dense = c_.head == HeadKind::kLanguage && feedback_.injection == ErrorInjection::kInput && !lost;
+  const bool dense =
+      c_.head == HeadKind::kLanguage && feedback_.injection == ErrorInjection::kInput && !lost;
   if (dense && trains_table(c_, stack)) work += maccs(rows(stack) * c_.vocab * d());
   return work;
 }
@@ -103,7 +106,8 @@ Work Passes::stack(Site site, std::size_t layers, std::size_t frozen) const {
     work += norm;
     if (!adapts(c_)) work += differences(elements + rows(site) * (c_.gated ? 2 * f : f));
   }
-  if (c_.wiring != Wiring::kPostNorm && c_.final_norm) work += (c_.streams == StreamEnd::kConcat ? 2U : 1U) * norm;
+  if (c_.wiring != Wiring::kPostNorm && c_.final_norm)
+    work += (c_.streams == StreamEnd::kConcat ? 2U : 1U) * norm;
   return work;
 }
 
@@ -154,7 +158,8 @@ CostTable direct_feedback(const ModelConfig& c, const Batch& batch) {
   const Count blocks = c.layers - c.frozen_layers;
   const bool perceptron = c.family == Family::kPerceptron;
   Work sent = maccs(output_rows(c, batch) * c.outputs() * c.d_model);
-  if (c.head == HeadKind::kClassifier && !perceptron) sent += flops(Kind::kAdd, batch.batch * c.d_model);
+  if (c.head == HeadKind::kClassifier && !perceptron)
+    sent += flops(Kind::kAdd, batch.batch * c.d_model);
   table["rule overhead"].update = blocks * sent;
   table["final norm"].backward = blocks * table["final norm"].backward;
   if (perceptron) table["hidden"].backward.maccs = 0;
@@ -163,8 +168,8 @@ CostTable direct_feedback(const ModelConfig& c, const Batch& batch) {
 
 }  // namespace
 
-CostTable executed_rule(std::string_view rule, const ModelConfig& config,
-                        const Feedback& feedback, const Batch& batch) {
+CostTable executed_rule(std::string_view rule, const ModelConfig& config, const Feedback& feedback,
+                        const Batch& batch) {
   if (rule == "bp" || rule == "fa") return executed_formula(config, batch, /*training=*/true);
   if (rule == "dfa") return direct_feedback(config, batch);
   require(rule == "pepita" || rule == "mempepita",

@@ -38,7 +38,7 @@
 namespace longspan::testing {
 
 // By the meter's names. Throws Error for a rule that has no formula.
-CostTable executed_rule(std::string_view rule, const ModelConfig& config,
-                        const Feedback& feedback, const Batch& batch);
+CostTable executed_rule(std::string_view rule, const ModelConfig& config, const Feedback& feedback,
+                        const Batch& batch);
 
 }  // namespace longspan::testing

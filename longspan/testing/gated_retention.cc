@@ -109,9 +109,9 @@ void GatedRetention::end_step() {
   ++ends_;
   taken_ += gathered_;
   if (gathered_ == 0) return;
-  const float fresh = (1.0F - kMemory) / static_cast<float>(gathered_);
+  const float fresh = (1.0F - kKept) / static_cast<float>(gathered_);
   for (std::size_t i = 0; i < sum_.size(); ++i) {
-    mean_->value[i] = kMemory * mean_->value[i] + fresh * sum_[i];
+    mean_->value[i] = kKept * mean_->value[i] + fresh * sum_[i];
   }
   std::ranges::fill(sum_, 0.0F);
   gathered_ = 0;

@@ -36,7 +36,7 @@ struct GatedRetentionConfig {
 
 class GatedRetention final : public Attention {
  public:
-  static constexpr float kMemory = 0.75F;  // ρ
+  static constexpr float kKept = 0.75F;  // ρ
 
   GatedRetention(const GatedRetentionConfig& config, const AttentionSite& site);
   static Abilities can();

@@ -30,7 +30,7 @@ class ReferenceModel {
   Tensor<S> logits() const {
     const bool both = c_.family == Family::kEncoderDecoder;
     Tensor<S> x;
-    Tensor<S> memory;
+    Tensor<S> context;
     if (c_.family == Family::kPerceptron) return head(perceptron());
     if (c_.family != Family::kDecoder) {
       const Side side =
@@ -39,13 +39,13 @@ class ReferenceModel {
                : Side{"encoder", batch_.length, batch_.lengths, derive(key_, "encoder"), c_.layers};
       x = embed("embedding", side, both ? batch_.source : batch_.tokens, !both);
       x = stack(side, x, nullptr);
-      memory = x;
+      context = x;
     }
     if (c_.family != Family::kEncoder) {
       const Side side{"decoder", batch_.length, batch_.lengths, derive(key_, "decoder"),
                       both ? c_.decoder_layers : c_.layers};
       x = embed(both ? "decoder_embedding" : "embedding", side, batch_.tokens, true);
-      x = stack(side, x, both ? &memory : nullptr);
+      x = stack(side, x, both ? &context : nullptr);
     }
     return head(x);
   }
@@ -129,29 +129,30 @@ class ReferenceModel {
   }
 
   Tensor<S> attention(const std::string& name, const Side& side, RandomKey key, const Tensor<S>& x,
-                      const Tensor<S>* memory, std::span<const std::int32_t> memory_lengths) const {
+                      const Tensor<S>* context,
+                      std::span<const std::int32_t> context_lengths) const {
     AttentionSetting a;
     a.batch = batch_.batch;
     a.heads = c_.heads;
     a.kv_heads = c_.kv_heads == 0 ? c_.heads : c_.kv_heads;
     a.dropout = {rate_, derive(key, "attention")};
-    a.causal = memory == nullptr && side.name == "decoder";
-    a.key_lengths = memory == nullptr ? side.lengths : memory_lengths;
+    a.causal = context == nullptr && side.name == "decoder";
+    a.key_lengths = context == nullptr ? side.lengths : context_lengths;
     const std::size_t d = c_.d_model;
     const std::size_t kv = d / a.heads * a.kv_heads;
     Tensor<S> q;
     Tensor<S> pair;
-    if (memory == nullptr) {
+    if (context == nullptr) {
       const Tensor<S> all = linear(w_, name + ".qkv", x);
       q = columns(all, 0, d);
       pair = columns(all, d, 2 * kv);
     } else {
       q = linear(w_, name + ".q", x);
-      pair = linear(w_, name + ".kv", *memory);
+      pair = linear(w_, name + ".kv", *context);
     }
     Tensor<S> k = columns(pair, 0, kv);
     const Tensor<S> v = columns(pair, kv, kv);
-    if (memory == nullptr && c_.positions == PositionKind::kRotary) {
+    if (context == nullptr && c_.positions == PositionKind::kRotary) {
       const auto base = static_cast<double>(c_.rotary_base);
       rotate_heads(q, side.length, a.heads, base, c_.rotary_interleaved);
       rotate_heads(k, side.length, a.kv_heads, base, c_.rotary_interleaved);
@@ -220,10 +221,10 @@ class ReferenceModel {
     return y;
   }
 
-  // Branch i of the stack: self-attention, cross-attention where there is a memory, feed-forward.
+  // Branch i of the stack: self-attention, cross-attention where there is a context, feed-forward.
   Tensor<S> branch(const Side& side, std::size_t i, const Tensor<S>& x,
-                   const Tensor<S>* memory) const {
-    const std::size_t per_layer = memory == nullptr ? 2 : 3;
+                   const Tensor<S>* context) const {
+    const std::size_t per_layer = context == nullptr ? 2 : 3;
     const std::string layer = side.name + "." + std::to_string(i / per_layer);
     const std::size_t which = i % per_layer;
     const RandomKey key = derive(side.key, i);
@@ -232,8 +233,8 @@ class ReferenceModel {
       return mixed(x, side.length);  // without dropout
     } else if (which == 0) {
       y = attention(layer + ".attention", side, key, x, nullptr, {});
-    } else if (which == 1 && memory != nullptr) {
-      y = attention(layer + ".cross", side, key, x, memory, batch_.source_lengths);
+    } else if (which == 1 && context != nullptr) {
+      y = attention(layer + ".cross", side, key, x, context, batch_.source_lengths);
     } else if (const std::string kind = turn_of(c_.feed_forward, i / per_layer);
                kind.starts_with("experts")) {
       y = experts(kind, layer + ".feed_forward", side, x);
@@ -339,20 +340,20 @@ class ReferenceModel {
     return x;
   }
 
-  Tensor<S> stack(const Side& side, const Tensor<S>& input, const Tensor<S>* memory) const {
-    const bool cross = memory != nullptr;
+  Tensor<S> stack(const Side& side, const Tensor<S>& input, const Tensor<S>* context) const {
+    const bool cross = context != nullptr;
     const std::size_t count = side.layers * (cross ? 3 : 2);
     Tensor<S> x = input;
     if (!c_.stages.empty()) return staged(side, input);
     if (c_.wiring == Wiring::kPostNorm) {
       for (std::size_t i = 0; i < count; ++i) {
-        x = norm_of(norm_name(side, i, cross), add(x, branch(side, i, x, memory)));
+        x = norm_of(norm_name(side, i, cross), add(x, branch(side, i, x, context)));
       }
       return x;
     }
     if (c_.wiring == Wiring::kPreNorm) {
       for (std::size_t i = 0; i < count; ++i) {
-        x = add(x, branch(side, i, norm_of(norm_name(side, i, cross), x), memory));
+        x = add(x, branch(side, i, norm_of(norm_name(side, i, cross), x), context));
       }
     } else {
       Tensor<S> a = input;
@@ -360,7 +361,7 @@ class ReferenceModel {
       for (std::size_t i = 0; i < count; ++i) {
         Tensor<S>& target = i % 2 == 0 ? a : b;
         const Tensor<S>& source = i % 2 == 0 ? b : a;
-        target = add(target, branch(side, i, norm_of(norm_name(side, i, cross), source), memory));
+        target = add(target, branch(side, i, norm_of(norm_name(side, i, cross), source), context));
       }
       if (c_.streams == StreamEnd::kConcat) {
         x = Tensor<S>(a.rows, 2 * a.cols);

@@ -9,7 +9,7 @@ namespace longspan {
 
 namespace {
 
-void check_memory(Model& model) {
+void check_history(Model& model) {
   for (std::size_t i = 0; i < model.config().layers; ++i) {
     const std::string mixer = turn_of(model.config().attention, i);
     require(model.mixer(i).remembers(),
@@ -53,7 +53,7 @@ Tally by_streams(Model& model, Task& task, Split split, std::size_t count,
                  const EvaluateOptions& options) {
   const std::size_t streams = std::min(options.batch, count);
   const std::size_t steps = count / streams;
-  std::vector<History> histories = model.make_histories(streams, options.memory);
+  std::vector<History> histories = model.make_histories(streams, options.history);
   BatchMemory memory;
   Tally tally;
   for (std::size_t step = 0; step < steps; ++step) {
@@ -69,13 +69,13 @@ Tally by_streams(Model& model, Task& task, Split split, std::size_t count,
 
 Judgement evaluate(Model& model, Task& task, Split split, const EvaluateOptions& options) {
   require(options.batch > 0, "[eval] batches of 0 sequences; need at least 1");
-  if (options.memory > 0) check_memory(model);
+  if (options.history > 0) check_history(model);
   std::size_t count = task.examples(split);
   require(count > 0, "[eval] {} has no split {}; need {}", task.name(), name_of(split),
           name_of(task.held_out()));
   if (options.limit > 0) count = std::min(count, options.limit);
-  const Tally tally = options.memory > 0 ? by_streams(model, task, split, count, options)
-                                         : by_batches(model, task, split, count, options);
+  const Tally tally = options.history > 0 ? by_streams(model, task, split, count, options)
+                                          : by_batches(model, task, split, count, options);
   return task.judge(split, tally);
 }
 

@@ -14,7 +14,7 @@ struct EvaluateOptions {
   std::size_t limit = 0;   // examples at most; 0: all
   // Tokens before it that each sequence remembers. The split is then read as `batch` streams side
   // by side, whose first sequences remember nothing; what does not fill all streams is left out.
-  std::size_t memory = 0;
+  std::size_t history = 0;
   std::function<bool()> stops = {};  // asked before every batch; then EvaluationStopped is thrown
 };
 

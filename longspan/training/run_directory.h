@@ -28,7 +28,7 @@ struct DataConfig {
   std::string task = "text";
   std::string checksum;  // of the task's data, so that others are noticed on resuming
   std::size_t batch = 12;
-  std::size_t accumulate = 1;  // batches per update
+  std::size_t batches_per_update = 1;
 
   bool operator==(const DataConfig&) const = default;
   template <class See>
@@ -36,7 +36,7 @@ struct DataConfig {
     see("task", task);
     see("checksum", checksum);
     see("batch", batch);
-    see("accumulate", accumulate);
+    see("accumulate", batches_per_update);
   }
 };
 

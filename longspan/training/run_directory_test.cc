@@ -115,7 +115,7 @@ TEST(RunDirectory, OpensEarlierConfigurations) {
   EXPECT_EQ(run.options,
             (TaskOptions{{"data", "a.txt"}, {"length", "32"}, {"vocabulary", "bytes"}}));
   EXPECT_EQ(run.data.batch, 3U);
-  EXPECT_EQ(run.data.accumulate, 2U);
+  EXPECT_EQ(run.data.batches_per_update, 2U);
   EXPECT_EQ(run.model.loss, "cross-entropy");
   EXPECT_EQ(run.make_task()->options().at("length"), "32");
 

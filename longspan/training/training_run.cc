@@ -44,8 +44,8 @@ TrainingRun::TrainingRun(const TrainingOptions& options) : options_(options) {
   const ModelNeeds needs = task_->needs();
   shape_ = {
       .batch = config_.data.batch, .length = needs.length, .source_length = needs.source_length};
-  memories_.resize(config_.data.accumulate);
-  batches_.resize(config_.data.accumulate);
+  batch_memory_.resize(config_.data.batches_per_update);
+  batches_.resize(config_.data.batches_per_update);
   model_ = std::make_unique<Model>(config_.model);
   model_->allocate(config_.train.seed);
   trainer_ = std::make_unique<Trainer>(*model_, config_.train);
@@ -71,10 +71,10 @@ void TrainingRun::begin() {
   task_ = config_.make_task();
   task_->open();
   const ModelNeeds needs = task_->needs();
-  const std::size_t per_step = config_.data.batch * config_.data.accumulate;
+  const std::size_t per_step = config_.data.batch * config_.data.batches_per_update;
   require(needs.length > 0 && per_step > 0,
           "[train] length {}, batch {}, accumulate {}; need at least 1 of each", needs.length,
-          config_.data.batch, config_.data.accumulate);
+          config_.data.batch, config_.data.batches_per_update);
   const std::size_t examples = task_->examples(Split::kTraining);
   require(options_.epochs == 0 || !task_->endless(),
           "[train] {} epochs of {}, whose sequences are drawn anew for ever; need --steps",
@@ -108,7 +108,7 @@ void TrainingRun::go_on() {
 std::span<const Batch> TrainingRun::batches(std::uint64_t step) {
   for (std::size_t i = 0; i < batches_.size(); ++i) {
     batches_[i] = task_->training_batch(config_.train.seed, step * batches_.size() + i,
-                                        config_.data.batch, memories_[i]);
+                                        config_.data.batch, batch_memory_[i]);
   }
   return batches_;
 }
@@ -200,7 +200,7 @@ Work TrainingRun::step_work() const {
   for (const auto& [layer, cost] : trainer_->rule().cost(shape_)) {
     work += cost.forward + cost.backward + cost.update;
   }
-  return config_.data.accumulate * work;
+  return config_.data.batches_per_update * work;
 }
 
 }  // namespace longspan

@@ -104,7 +104,7 @@ class TrainingRun {
   std::unique_ptr<Model> model_;
   std::unique_ptr<Trainer> trainer_;
   Batch shape_;
-  std::vector<BatchMemory> memories_;  // of the batches of an update
+  std::vector<BatchMemory> batch_memory_;  // of the batches of an update
   std::vector<Batch> batches_;
   Patience patience_;
   std::uint64_t first_step_ = 0;

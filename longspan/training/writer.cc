@@ -9,7 +9,7 @@ namespace longspan {
 
 Writer::Writer(Model& model, std::vector<std::int32_t> prompt, std::int32_t boundary)
     : model_(model),
-      context_(model.config().max_length),
+      max_length_(model.config().max_length),
       answers_(model.config().family == Family::kEncoderDecoder),
       decodes_(model.decodes()) {
   require(answers_ || model.config().family == Family::kDecoder,
@@ -23,8 +23,8 @@ Writer::Writer(Model& model, std::vector<std::int32_t> prompt, std::int32_t boun
   }
   fresh_ = tokens_.size();
   if (!decodes_) return;
-  memory_ = Arena(model.cache_bytes(1, context_, source_.size()));
-  caches_ = model.make_caches(1, context_, memory_, source_.size());
+  memory_ = Arena(model.cache_bytes(1, max_length_, source_.size()));
+  caches_ = model.make_caches(1, max_length_, memory_, source_.size());
 }
 
 Batch Writer::last(std::size_t count) const {
@@ -39,13 +39,13 @@ Batch Writer::last(std::size_t count) const {
 
 std::span<const float> Writer::scores() {
   if (!decodes_) {
-    const std::size_t count = std::min(tokens_.size(), context_);
+    const std::size_t count = std::min(tokens_.size(), max_length_);
     return model_.logits(last(count)).row(count - 1);
   }
   std::size_t fresh = std::exchange(fresh_, 0);
-  if (caches_.front().used + fresh > context_) {
+  if (caches_.front().used + fresh > max_length_) {
     for (DecodeCache& c : caches_) c.clear();
-    fresh = std::min(tokens_.size(), std::max<std::size_t>(1, context_ / 2));
+    fresh = std::min(tokens_.size(), std::max<std::size_t>(1, max_length_ / 2));
   }
   return model_.decode(last(fresh), caches_).row(0);
 }

@@ -69,7 +69,7 @@ TEST(CommandLine, TrainsEvaluatesAndGenerates) {
   EXPECT_EQ(longspan(generate).out, text.out);
 }
 
-TEST(CommandLine, GeneratesPastTheContext) {
+TEST(CommandLine, GeneratesPastMaxLength) {
   const TemporaryDirectory scratch;
   const std::string model = (scratch / "model").string();
   ASSERT_EQ(longspan(small_training(model)).status, 0);

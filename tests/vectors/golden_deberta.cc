@@ -87,7 +87,7 @@ class DebertaLayer {
     attention_.accumulate(in, saved, signals);
     const ConstMatrix dprojected(gradient.data(), rows, 3 * width_);
     gemm(dprojected, weight_->matrix(), {dx.data(), rows, width_});
-    gemm(dprojected, x, weight_->gradient_matrix(), {.transpose_a = true, .accumulate = true});
+    gemm(dprojected, x, weight_->gradient_matrix(), {.transpose_a = true, .add = true});
     add_column_sums(dprojected, bias_->gradient.data());
     comparison.output("out64", y);
     comparison.gradient("grad.x", dx);

@@ -111,7 +111,7 @@ void run_longformer(const Case& golden, Comparison& comparison) {
                        arena});
   attention->accumulate(in, saved, signals);
   const ConstMatrix dprojected(gradient.data(), rows, 3 * w);
-  gemm(dprojected, weight.matrix(), {dx.data(), rows, w}, {.accumulate = true});
+  gemm(dprojected, weight.matrix(), {dx.data(), rows, w}, {.add = true});
   gemm(dprojected, input, weight.gradient_matrix(), {.transpose_a = true});
   add_column_sums(dprojected, bias.gradient.data());
   comparison.gradient("grad.x", dx);

@@ -131,8 +131,8 @@ void run_with(const std::string& mechanism, const Case& golden, Comparison& comp
   train(loaded, comparison);
 }
 
-// The memories that the reference had, [length, batch, width] for each layer.
-std::vector<History> memories_of(const Case& golden, const Model& model) {
+// The histories that the reference had, [length, batch, width] for each layer.
+std::vector<History> histories_of(const Case& golden, const Model& model) {
   const Shape shape = golden.file().at("mems.0").shape;
   std::vector<History> histories = model.make_histories(shape.at(1), shape.at(0));
   for (std::size_t layer = 0; layer < histories.size(); ++layer) {
@@ -169,7 +169,7 @@ std::vector<float> token_losses(ConstMatrix logits, std::span<const std::int32_t
 void run_segment_model(const Case& golden, Comparison& comparison) {
   comparison.begin("own mechanism");
   Loaded loaded(golden, "");
-  loaded.histories = memories_of(golden, loaded.model);
+  loaded.histories = histories_of(golden, loaded.model);
   comparison.output("logits64", token_losses(loaded.model.logits(loaded.batch, loaded.histories),
                                              loaded.targets));
   train(loaded, comparison);

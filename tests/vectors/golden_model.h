@@ -9,7 +9,7 @@ namespace longspan::golden {
 void run_model(const Case& golden, Comparison& comparison);
 // With the mechanism that the config names.
 void run_own_model(const Case& golden, Comparison& comparison);
-// The same with memories of an earlier segment; the case has the losses of tokens for logits.
+// The same with histories of an earlier segment; the case has the losses of tokens for logits.
 void run_segment_model(const Case& golden, Comparison& comparison);
 
 }  // namespace longspan::golden

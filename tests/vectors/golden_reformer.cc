@@ -127,8 +127,7 @@ struct ReformerLayer {
     for (std::size_t i = 0; i < weights.size(); ++i) {
       const std::size_t width = gradients[i].size() / rows;
       std::vector<float> dw(weights[i].size());
-      gemm(matrix(gradients[i], rows), matrix(weights[i], width), matrix(dx, rows),
-           {.accumulate = true});
+      gemm(matrix(gradients[i], rows), matrix(weights[i], width), matrix(dx, rows), {.add = true});
       gemm(matrix(gradients[i], rows), matrix(x, rows), matrix(dw, width), {.transpose_a = true});
       comparison.gradient("grad.w." + weight_names[i] + ".weight", dw);
     }

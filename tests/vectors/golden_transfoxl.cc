@@ -79,8 +79,8 @@ class TransformerXlLayer {
          signals,
          arena});
     (*alone_)->accumulate(in, saved, signals);
-    gemm(dprojected, x, qkv_->gradient_matrix(), {.transpose_a = true, .accumulate = true});
-    gemm(dprojected, qkv_->matrix(), dsum, {.accumulate = true});
+    gemm(dprojected, x, qkv_->gradient_matrix(), {.transpose_a = true, .add = true});
+    gemm(dprojected, qkv_->matrix(), dsum, {.add = true});
     comparison.gradient("grad.w", {dsum.data, dsum.size()});
     compare(in, signals, comparison);
   }
@@ -106,7 +106,7 @@ class TransformerXlLayer {
     const Matrix normalized = take(x.rows, d_model_);
     std::vector<float> inverse(x.rows);
     copy(x, sum);
-    gemm(y, out_->matrix(), sum, {.transpose_b = true, .accumulate = true});
+    gemm(y, out_->matrix(), sum, {.transpose_b = true, .add = true});
     norm_forward(NormKind::kLayer, epsilon_, sum, gamma_->value.data(), beta_->value.data(), out,
                  normalized, inverse);
     comparison.output("out64", {out.data, out.size()});

@@ -17,7 +17,8 @@ namespace {
 
 constexpr std::size_t kRowsAtATime = 128;  // queries that are worked on at a time
 
-// What ran, one per worker.
+// What ran, one per worker. Pairs are those of the matrix in memory: padding has its place there,
+// although no product reads it.
 struct alignas(64) Counts {
   std::uint64_t queries = 0;
   std::uint64_t pairs = 0;
@@ -158,37 +159,71 @@ MatrixView<Float> rows_of(std::span<Float> all, const AttentionInputs& in, const
   return {all.data() + row * in.k.n, r.count, in.k.n};
 }
 
+// The keys, values or gradients of a head without their padding.
+template <class Float>
+MatrixView<Float> real_rows(const AttentionInputs& in, std::size_t b, MatrixView<Float> head) {
+  return head.slice_rows(0, in.mask.keys(b, in.k.n));
+}
+
+// y_i = Σ_j P_ij·v_j again where it is no number, over the keys that i sees: in the product a
+// weight of 0 does not silence a NaN.
+void see_only_visible(const AttentionInputs& in, const Rows& r, ConstMatrix p, ConstMatrix v,
+                      Matrix y) {
+  const auto finite = [](float x) { return std::isfinite(x); };
+  for (std::size_t i = 0; i < r.count; ++i) {
+    const auto row = y.row(i);
+    if (std::ranges::all_of(row, finite)) continue;
+    std::ranges::fill(row, 0.0F);
+    const std::size_t end = visible_end(in.mask, r.b, r.first + i, in.q.n, in.k.n);
+    const std::uint8_t* visible =
+        in.mask.visible ? in.mask.visible.row(r.b, r.h, r.first + i) : nullptr;
+    for (std::size_t j = 0; j < end; ++j) {
+      if (visible != nullptr && visible[j] == 0) continue;
+      for (std::size_t c = 0; c < row.size(); ++c) row[c] += p.row_data(i)[j] * v.row_data(j)[c];
+    }
+  }
+}
+
 void forward_rows(const AttentionInputs& in, const Rows& r, Heads y, std::span<float> saved,
                   Matrix scores, Matrix queries) {
   const std::size_t kv = r.h / (in.q.heads / in.k.heads);
+  const ConstMatrix k = real_rows(in, r.b, in.k.head(r.b, kv));
+  const ConstMatrix v = real_rows(in, r.b, in.v.head(r.b, kv));
+  const Matrix real = scores.slice_cols(0, k.rows);
+  const Matrix out = y.head(r.b, r.h).slice_rows(r.first, r.count);
   scale_queries(in.q.head(r.b, r.h).slice_rows(r.first, r.count), scale_of(in), queries);
-  gemm_serial(queries, in.k.head(r.b, kv), scores, {.transpose_b = true});
-  add_bias_and_hide(in, r, scores);
-  softmax_serial(scores);
+  gemm_serial(queries, k, real, {.transpose_b = true});
+  add_bias_and_hide(in, r, real);
+  softmax_serial(real);
+  for (std::size_t i = 0; i < r.count && k.rows < scores.cols; ++i) {
+    std::ranges::fill(scores.row(i).subspan(k.rows), 0.0F);
+  }
   if (!saved.empty()) {
     std::copy_n(scores.data, scores.size(), rows_of(saved, in, r).data);
   }
-  if (in.dropout.active()) drop(in, r, scores, scores);
-  gemm_serial(scores, in.v.head(r.b, kv), y.head(r.b, r.h).slice_rows(r.first, r.count));
+  if (in.dropout.active()) drop(in, r, real, real);
+  gemm_serial(real, v, out);
+  if (in.mask.causal || in.mask.visible) see_only_visible(in, r, real, v, out);
 }
 
-// Adds these rows' part of dk and dv, the first of them sets.
+// Adds these rows' part of dk and dv, the first of them sets. P, like `scores`, without padding.
 void backward_rows(const AttentionInputs& in, const Rows& r, ConstMatrix dy, ConstMatrix p,
                    const AttentionGradients& grad, Matrix scores, Matrix queries) {
   const std::size_t group = in.q.heads / in.k.heads;
   const std::size_t kv = r.h / group;
   const bool later = r.h % group > 0 || r.first > 0;
   const bool dropped = in.dropout.active();
+  const Matrix dk = real_rows(in, r.b, grad.k.head(r.b, kv));
+  const Matrix dv = real_rows(in, r.b, grad.v.head(r.b, kv));
   if (dropped) drop(in, r, p, scores);
-  gemm_serial(dropped ? ConstMatrix(scores) : p, dy, grad.v.head(r.b, kv),
-              {.transpose_a = true, .accumulate = later});
-  gemm_serial(dy, in.v.head(r.b, kv), scores, {.transpose_b = true});
+  gemm_serial(dropped ? ConstMatrix(scores) : p, dy, dv, {.transpose_a = true, .add = later});
+  gemm_serial(dy, real_rows(in, r.b, in.v.head(r.b, kv)), scores, {.transpose_b = true});
   if (dropped) drop(in, r, scores, scores);
   softmax_backward_serial(p, scores, scores);
   scale_queries(in.q.head(r.b, r.h).slice_rows(r.first, r.count), scale_of(in), queries);
-  gemm_serial(scores, in.k.head(r.b, kv), grad.q.head(r.b, r.h).slice_rows(r.first, r.count),
-              {.alpha = scale_of(in)});
-  gemm_serial(scores, queries, grad.k.head(r.b, kv), {.transpose_a = true, .accumulate = later});
+  gemm_serial(scores, real_rows(in, r.b, in.k.head(r.b, kv)),
+              grad.q.head(r.b, r.h).slice_rows(r.first, r.count), {.alpha = scale_of(in)});
+  gemm_serial(scores, queries, dk, {.transpose_a = true, .add = later});
   for (std::size_t i = 0; grad.bias && i < r.count; ++i) {
     float* bias = grad.bias.row(r.b, r.h, r.first + i);
     for (std::size_t j = 0; j < scores.cols; ++j) bias[j] += scores.row_data(i)[j];
@@ -252,16 +287,27 @@ void FullAttention::run_backward(const BackwardCall& call) const {
   auto run_head = [&](std::size_t b, std::size_t h, std::size_t worker) {
     for (std::size_t first = 0; first < s.m; first += kRowsAtATime) {
       const Rows r{b, h, first, std::min(kRowsAtATime, s.m - first)};
-      backward_rows(in, r, dy.head(b, h).slice_rows(r.first, r.count), rows_of(saved, in, r), grad,
-                    work.gradients(worker, r.count), work.queries(worker, r.count));
+      const std::size_t keys = in.mask.keys(b, s.n);
+      backward_rows(in, r, dy.head(b, h).slice_rows(r.first, r.count),
+                    rows_of(saved, in, r).slice_cols(0, keys), grad,
+                    work.gradients(worker, r.count).slice_cols(0, keys),
+                    work.queries(worker, r.count));
       work.count(worker, r.count);
     }
   };
+  const auto clear_padding = [&](std::size_t b, std::size_t kv) {
+    for (std::size_t j = in.mask.keys(b, s.n); j < s.n; ++j) {
+      std::ranges::fill(grad.k.head(b, kv).row(j), 0.0F);
+      std::ranges::fill(grad.v.head(b, kv).row(j), 0.0F);
+    }
+  };
+  const std::size_t group = s.heads / s.kv_heads;
   parallel_for(batches * kv_groups, [&](std::size_t task, std::size_t worker) {
     const std::size_t b0 = task / kv_groups * sequences;
     const std::size_t h0 = task % kv_groups * heads;
     for (std::size_t b = b0; b < b0 + sequences; ++b) {
       for (std::size_t h = h0; h < h0 + heads; ++h) run_head(b, h, worker);
+      for (std::size_t kv = h0 / group; kv < (h0 + heads) / group; ++kv) clear_padding(b, kv);
     }
   });
   report(backward_work(s, work.total()));

@@ -61,6 +61,50 @@ TEST(Performer, AgreesWithItsDefinition) {
   }
 }
 
+// Features of such keys differ by more than floats can hold.
+AttentionProblem far_keys(const AttentionCase& c, const SitedAttention& attention, float scale) {
+  AttentionProblem p(c, 1, attention.wants());
+  for (float& x : p.k) x *= scale;
+  return p;
+}
+
+TEST(Performer, KeepsUpWithFarKeys) {
+  for (const float scale : {1.0F, 5.0F, 12.0F}) {
+    for (const bool causal : {false, true}) {
+      const AttentionCase c{
+          .heads = 2, .kv_heads = 1, .m = 150, .n = 150, .d = 16, .e = 3, .causal = causal};
+      const SitedAttention attention("performer", c);
+      AttentionProblem p = far_keys(c, attention, scale);
+      p.run(*attention, false);
+      const auto want = performer_reference(PerformerConfig{}, p.tensors(attention.parameters()));
+      // Exponents are as large as |x|²·√d, and round accordingly.
+      EXPECT_LT(testing::relative_error({p.y.begin(), p.y.end()}, want), 1e-6 * scale * scale)
+          << scale << " " << causal;
+    }
+  }
+}
+
+TEST(Performer, LearnsFromFarKeys) {
+  const PerformerConfig config{.features = 5};
+  for (const bool causal : {false, true}) {
+    const AttentionCase c{.m = 70, .n = 70, .d = 2, .e = 1, .causal = causal};
+    SitedAttention attention("performer:features=5", c);
+    AttentionProblem p = far_keys(c, attention, 12.0F);
+    p.run(attention);
+    auto t = testing::detail::complex_of(p.tensors(attention.parameters()));
+    const std::vector<double> dy(p.dy.begin(), p.dy.end());
+    const auto expect = [&](const std::vector<float>& got, auto& tensor, const char* what) {
+      const auto reference = [&](const auto& z) { return performer_reference(config, z); };
+      const auto want = testing::detail::complex_step(reference, t, tensor, dy);
+      EXPECT_LT(testing::relative_error({got.begin(), got.end()}, want), 2e-4)
+          << what << " " << causal;
+    };
+    expect(p.dq, t.q, "dq");
+    expect(p.dk, t.k, "dk");
+    expect(p.dv, t.v, "dv");
+  }
+}
+
 TEST(Performer, HadamardPassesTheChecksOfAllMechanisms) {
   for (const AttentionCase& c : testing::cases_for(PerformerAttention::can({}))) {
     if (c.n > 130) continue;

@@ -206,7 +206,7 @@ class LinformerAttention::Pass {
                         p.gradient_matrix()
                             .slice_rows(task / across * bar.n, bar.n)
                             .slice_cols(first, real),
-                        {.transpose_b = true, .accumulate = true});
+                        {.transpose_b = true, .add = true});
           }
         }
       });

@@ -87,7 +87,7 @@ void forward_head(const Head& x, Matrix y, float* saved) {
 // Adds to dk, dv, dE and dF.
 void backward_head(const Head& x, ConstMatrix dy, ConstMatrix p, const AttentionGradients& grad,
                    Matrix de, Matrix df) {
-  const GemmOptions add_transposed{.transpose_a = true, .accumulate = true};
+  const GemmOptions add_transposed{.transpose_a = true, .add = true};
   const Matrix dk = grad.k.head(x.b, x.kv()).slice_rows(0, x.keys());
   const Matrix dv = grad.v.head(x.b, x.kv()).slice_rows(0, x.keys());
   const Matrix dp = x.weights(0);
@@ -103,7 +103,7 @@ void backward_head(const Head& x, ConstMatrix dy, ConstMatrix p, const Attention
   gemm_serial(dp, x.scores(), de, add_transposed);
   gemm_serial(dp, x.e(), x.mixed());
   gemm_serial(x.mixed(), x.k(), grad.q.head(x.b, x.h), {.alpha = x.scale()});
-  gemm_serial(x.mixed(), x.q(), dk, {.transpose_a = true, .accumulate = true, .alpha = x.scale()});
+  gemm_serial(x.mixed(), x.q(), dk, {.transpose_a = true, .add = true, .alpha = x.scale()});
 }
 
 void clear(Matrix x) {

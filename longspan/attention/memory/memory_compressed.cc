@@ -168,7 +168,7 @@ class MemoryCompressedAttention::Pass {
       for (std::size_t r = 0; r < stride_; ++r) {
         const Run run = run_of(b, r, to.rows);
         gemm_serial(tokens(x, run), weight(values, h, r), to.slice_rows(run.slot, run.count),
-                    {.transpose_b = true, .accumulate = true});
+                    {.transpose_b = true, .add = true});
       }
     });
   }
@@ -198,7 +198,7 @@ class MemoryCompressedAttention::Pass {
           const Run run = run_of(b, r, from.rows);
           gemm_serial(from.slice_rows(run.slot, run.count), tokens(x.head(b, h), run),
                       p.gradient_matrix().slice_rows(h * x.d, x.d).slice_cols(r * x.d, x.d),
-                      {.transpose_a = true, .accumulate = true});
+                      {.transpose_a = true, .add = true});
         }
       }
     });

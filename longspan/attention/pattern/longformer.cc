@@ -334,7 +334,9 @@ void LongformerAttention::run_accumulate(const AttentionInputs& in,
   const ConstMatrix dkv(signals.data(), s.batch * reach, 2 * w);
   const ConstMatrix dq(dkv.data + dkv.size(), s.batch * most, w);
   for_each_block(s, reach, [&](std::size_t at, std::size_t from, std::size_t count) {
-    key_value_.accumulate(in.x.slice_rows(at, count), dkv.slice_rows(from, count));
+    const bool all = !s.causal || s.key_lengths.empty();
+    key_value_.accumulate(in.x.slice_rows(at, count), dkv.slice_rows(from, count),
+                          all ? s.key_lengths : s.key_lengths.subspan(at / s.n, 1));
   });
   for_each_run(s, [&](std::size_t b, std::size_t first, std::size_t count, std::size_t index) {
     query_.accumulate(in.x.slice_rows(b * s.n + first, count),

@@ -283,9 +283,10 @@ void DebertaAttention::run_backward(const BackwardCall& call) const {
       const std::size_t b = plane / s.heads;
       const std::size_t h = plane % s.heads;
       const Matrix dp = results.relative.keys.head(b, h);
-      gemm(dp, x.qr.slice_cols(h * s.d, s.d), grad.k.head(b, h), {.accumulate = true});
-      gemm(dp, in.k.head(b, h), dqr.slice_cols(h * s.d, s.d),
-           {.transpose_a = true, .accumulate = b > 0});
+      gemm(dp, x.qr.slice_cols(h * s.d, s.d), grad.k.head(b, h), {.add = true});
+      gemm_real_rows(dp, in.k.head(b, h), dqr.slice_cols(h * s.d, s.d),
+                     s.key_lengths.empty() ? s.key_lengths : s.key_lengths.subspan(b, 1),
+                     {.add = b > 0});
     }
     queries_.backward(dqr, dtable, /*add=*/config_.c2p);
   }

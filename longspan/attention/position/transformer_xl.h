@@ -1,4 +1,4 @@
-// Transformer-XL (Dai et al., 2019, arXiv:1901.02860): relative positions and a memory of earlier
+// Transformer-XL (Dai et al., 2019, arXiv:1901.02860): relative positions and a history of earlier
 // segments.
 //
 //   A_ij = (q_i + u)·k_j + (q_i + v)·Kr_{i−j},   Kr = R·W_kRᵀ,   y_i = Σ_j softmax_j(A_ij/√d)·v_j
@@ -6,7 +6,7 @@
 //
 // over the h tokens of `history` (projected by the layer's own weights; no gradient reaches them,
 // but the weights learn from them) and then the n of this segment. u, v (by head) and W_kR are
-// trained. A memory that holds the whole past gives what one long segment gives.
+// trained. A history that holds the whole past gives what one long segment gives.
 //
 // Scores are made tile by tile: Kr·(q + v)ᵀ is one product per 64 queries, of which a score takes
 // one element; nothing is shifted, nothing n×n is kept.

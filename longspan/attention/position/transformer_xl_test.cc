@@ -160,7 +160,7 @@ std::vector<float> normals(std::size_t count, RandomKey key) {
   return x;
 }
 
-// A memory that holds the whole past: segment by segment is the same as all at once.
+// A history that holds the whole past: segment by segment is the same as all at once.
 TEST(TransformerXl, SegmentsWithTheirPastAreTheWhole) {
   Segments layer;
   constexpr std::size_t kTokens = 150;
@@ -176,7 +176,7 @@ TEST(TransformerXl, SegmentsWithTheirPastAreTheWhole) {
   }
 }
 
-// Token by token behind a memory.
+// Token by token behind a history.
 TEST(TransformerXl, DecodesBehindAHistory) {
   Segments layer;
   constexpr std::size_t kPast = 13;

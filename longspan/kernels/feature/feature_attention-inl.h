@@ -32,7 +32,6 @@ inline void key_features(const FeatureMap& map, ConstMatrix k, float shift, floa
     for (std::size_t i = 0; i < width; ++i) minus[i] += shift;
     apply_plain(map, features, k.rows, minus, s.keys);
   }
-  const VF most_rise = hn::Set(d, kMostRise);
   for (std::size_t m = 0; m < features; ++m) {
     float* row = s.keys + m * kFeaturePitch;
     VF sum = hn::Zero(d);
@@ -46,7 +45,7 @@ inline void key_features(const FeatureMap& map, ConstMatrix k, float shift, floa
     VF most = hn::Set(d, -std::numeric_limits<float>::infinity());
     for (std::size_t c = 0; c < width; c += kVectorLanes) {
       const VF u =
-          hn::Min(hn::Sub(hn::Sub(load_lanes(row + c), load_lanes(minus + c)), level), most_rise);
+          at_most(kMostRise, hn::Sub(hn::Sub(load_lanes(row + c), load_lanes(minus + c)), level));
       const VF phi = exp2_nonpositive(d, u);
       most = hn::Max(most, u);
       sum = hn::Add(sum, phi);
@@ -55,6 +54,27 @@ inline void key_features(const FeatureMap& map, ConstMatrix k, float shift, floa
     s.rise[m] = max_of(most);
     s.weights[m] = sum_of(sum);
   }
+}
+
+// Whether a key of the block lies so far above c that it was cut off.
+inline bool some_cut_off(const FeatureMap& map, std::size_t features, const FeatureScratch& s) {
+  return map.running() &&
+         std::any_of(s.rise, s.rise + features, [](float rise) { return rise >= kMostRise; });
+}
+
+// s.query = u of a block's queries and s.keys = u of its keys: the logarithms of their features, for
+// pairs that are taken one by one.
+inline void block_logarithms(const FeatureMap& map, const FeatureQueries& block,
+                             const FeatureScratch& s) {
+  const std::size_t width = tile_width(block.k.rows);
+  float* minus = s.lines;
+  project(map, block.q, s, s.query_x, s.query);
+  project(map, block.k, s, s.key_x, s.keys);
+  if (!map.subtracts_norm()) return;
+  half_norms(s.key_x, block.k.cols, width, minus);
+  for_rows(s.keys, map.features(block.k.cols), width,
+           [&](std::size_t, std::size_t c, float* at)
+               HWY_ATTR { store_lanes(hn::Sub(load_lanes(at), load_lanes(minus + c)), at); });
 }
 
 // u ← 2^(u + c − level), a c per feature and a level per lane.

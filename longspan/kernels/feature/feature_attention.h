@@ -76,8 +76,8 @@ float feature_largest(const FeatureMap& map, ConstMatrix k, const FeatureSizes& 
 // `fresh`; kept in the scratch with the values for the calls that follow.
 void feature_keys(const FeatureMap& map, ConstMatrix k, ConstMatrix v, float shift, float* top,
                   bool fresh, float* scratch);
-// Adds them to the state.
-void feature_absorb(const FeatureMap& map, const FeatureSizes& sizes, std::size_t keys,
+// Adds them to the state; `k` are the same keys.
+void feature_absorb(const FeatureMap& map, const FeatureSizes& sizes, ConstMatrix k,
                     const FeatureState& state, float* scratch);
 
 // A block of queries of one head; query i sees the first min(seen + i, keys) keys in the scratch.
@@ -85,6 +85,7 @@ struct FeatureQueries {
   ConstMatrix q;
   std::size_t keys = 0;
   std::size_t seen = 0;
+  ConstMatrix k = {};  // the keys themselves
 
   std::size_t visible(std::size_t i) const { return seen + i < keys ? seen + i : keys; }
   std::size_t pairs() const {
@@ -115,15 +116,24 @@ void feature_query_backward(const FeatureMap& map, const FeatureQueries& block,
                             const FeatureSignal& signal, const FeatureState& state, Matrix dq,
                             const FeatureState* sums, float* scratch);
 
-// dk and dv: begin with the keys, add every head's causal block, finish. Adding also puts the
-// queries into R and w, which `begin` has read before; `top` is c of the block.
+// dk and dv: begin with the keys, add every head's causal block, turn ∂L/∂φ into slopes ∂L/∂u and
+// finish. Adding also puts the queries into R and w, which `begin` has read before; `top` is c of
+// the block.
 void feature_key_backward_begin(const FeatureMap& map, ConstMatrix k, ConstMatrix v, float shift,
                                 float* top, const FeatureState& sums, float* scratch);
 void feature_key_backward_add(const FeatureMap& map, const FeatureQueries& block,
                               const FeatureSignal& signal, const float* top,
                               const FeatureState& sums, std::size_t e, float* scratch);
-void feature_key_backward_finish(const FeatureMap& map, Matrix dk, Matrix dv,
-                                 const FeatureSizes& sizes, float* scratch);
+void feature_key_backward_slopes(const FeatureMap& map, const FeatureSizes& sizes, std::size_t keys,
+                                 float* scratch);
+void feature_key_backward_finish(const FeatureMap& map, Matrix dk, Matrix dv, float* scratch);
+// Where keys lie so far above c that they are cut off: `begin` with the c behind the block, and R
+// relative to it; after the slopes, the pairs of every head one by one. Then the queries alone are
+// added.
+bool feature_cut_off(const FeatureMap& map, const FeatureSizes& sizes, ConstMatrix k, float* top,
+                     float* scratch);
+void feature_key_backward_pairs(const FeatureMap& map, const FeatureQueries& block,
+                                const FeatureSignal& signal, float* scratch);
 // R ← 2^(before − after)·R when c goes from `after` back to `before`, w likewise.
 void feature_lower(const FeatureSizes& sizes, const float* before, const float* after,
                    const FeatureState& sums);

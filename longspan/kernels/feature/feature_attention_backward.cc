@@ -130,6 +130,38 @@ void add_key_pairs(const FeatureQueries& block, const FeatureSizes& z, const flo
   });
 }
 
+// Calls use(i, j, m, G_ij, φ̄_m(q_i)·φ_m(k_j)) for every query of a block, key that it sees and
+// feature, from the logarithms in s; value(j, c) is v.
+template <class Value, class Use>
+HWY_INLINE void for_each_pair(const FeatureQueries& block, const FeatureSignal& signal,
+                              const FeatureSizes& z, const FeatureScratch& s, const Value& value,
+                              const Use& use) {
+  for (std::size_t i = 0; i < block.q.rows; ++i) {
+    const float* g = signal.dy.row_data(i);
+    for (std::size_t j = 0; j < block.visible(i); ++j) {
+      float gain = -signal.delta[i];
+      for (std::size_t c = 0; c < z.e; ++c) gain += g[c] * value(j, c);
+      for (std::size_t m = 0; m < z.features; ++m) {
+        const float u = s.query[m * kFeaturePitch + i] + s.keys[m * kFeaturePitch + j];
+        use(i, j, m, gain, std::exp2(u - signal.level[i]));
+      }
+    }
+  }
+}
+
+// s.slope += ∂L/∂u of the queries from pairs that are taken one by one; s.keys is φ(k) again then.
+HWY_NOINLINE void add_far_pairs(const FeatureMap& map, const FeatureQueries& block,
+                                const FeatureSizes& z, const FeatureSignal& signal, float* top,
+                                const FeatureScratch& s) {
+  block_logarithms(map, block, s);
+  const auto value = [&](std::size_t j, std::size_t c) { return s.value[j * tile_pitch(z.e) + c]; };
+  for_each_pair(block, signal, z, s, value,
+                [&](std::size_t i, std::size_t, std::size_t m, float gain, float pair) {
+                  s.slope[m * kFeaturePitch + i] += gain * pair;
+                });
+  key_features(map, block.k, 0.0F, top, false, s);
+}
+
 // to[r][i] += weight[r]·(factor[i], or 1).
 void add_outer(std::size_t rows, std::size_t width, float sign, const float* weight,
                const float* factor, float* to) {
@@ -158,7 +190,8 @@ void FeatureQueryBackward(const FeatureMap& map, const FeatureQueries& block,
   product({state.moment, tile_pitch(z.e)}, {s.signal_t, kFeaturePitch}, z.features, z.e, width,
           {s.slope, kFeaturePitch});
   add_outer(z.features, width, -1.0F, state.sum, delta, s.slope);
-  if (block.keys > 0) add_pairs(block, z, delta, s);
+  const bool far = block.keys > 0 && some_cut_off(map, z.features, s);
+  if (block.keys > 0 && !far) add_pairs(block, z, delta, s);
   divide_lanes(map, z.features, count, signal.level, s, s.slope);
   prefetch_next(signal.dy, 1);
   differentiate(map, z.features, width, s.query, s.slope);
@@ -167,6 +200,7 @@ void FeatureQueryBackward(const FeatureMap& map, const FeatureQueries& block,
     copy_tokens(signal.dy, s.signal);
     collect(z.features, count, z.e, delta, s, *sums);
   }
+  if (far) add_far_pairs(map, block, z, signal, state.top, s);
   const bool with_norm = map.kind == FeatureKind::kShifted;
   unproject(map, s, with_norm ? s.query_x : nullptr, s.slope, dq);
 }
@@ -203,10 +237,38 @@ void FeatureKeyBackwardAdd(const FeatureMap& map, const FeatureQueries& block,
   collect(z.features, block.q.rows, z.e, delta, s, sums);
 }
 
-void FeatureKeyBackwardFinish(const FeatureMap& map, Matrix dk, Matrix dv, const FeatureSizes& z,
+void FeatureKeyBackwardSlopes(const FeatureMap& map, const FeatureSizes& z, std::size_t keys,
                               float* memory) {
   const FeatureScratch s = divide_features(z, memory);
-  differentiate(map, z.features, tile_width(dk.rows), s.keys, s.key_slope);
+  differentiate(map, z.features, tile_width(keys), s.keys, s.key_slope);
+}
+
+void FeatureKeyBackwardPairs(const FeatureMap& map, const FeatureQueries& block,
+                             const FeatureSignal& signal, float* memory) {
+  const FeatureSizes z{block.q.cols, signal.dy.cols, map.features(block.q.cols)};
+  const FeatureScratch s = divide_features(z, memory);
+  block_logarithms(map, block, s);
+  const auto value = [&](std::size_t j, std::size_t c) { return s.value_t[c * kFeaturePitch + j]; };
+  for_each_pair(block, signal, z, s, value,
+                [&](std::size_t i, std::size_t j, std::size_t m, float gain, float pair) {
+                  s.key_slope[m * kFeaturePitch + j] += gain * pair;
+                  const float* g = signal.dy.row_data(i);
+                  for (std::size_t c = 0; c < z.e; ++c) {
+                    s.dvalue_t[c * kFeaturePitch + j] += pair * g[c];
+                  }
+                });
+}
+
+bool FeatureCutOff(const FeatureMap& map, const FeatureSizes& z, ConstMatrix k, float* top,
+                   float* memory) {
+  const FeatureScratch s = divide_features(z, memory);
+  key_features(map, k, 0.0F, top, false, s);
+  return some_cut_off(map, z.features, s);
+}
+
+void FeatureKeyBackwardFinish(const FeatureMap& map, Matrix dk, Matrix dv, float* memory) {
+  const FeatureSizes z{dk.cols, dv.cols, map.features(dk.cols)};
+  const FeatureScratch s = divide_features(z, memory);
   unpack_tokens(s.dvalue_t, 1.0F, dv);
   unproject(map, s, map.subtracts_norm() ? s.key_x : nullptr, s.key_slope, dk);
 }
@@ -230,7 +292,10 @@ namespace longspan {
 HWY_EXPORT(FeatureQueryBackward);
 HWY_EXPORT(FeatureKeyBackwardBegin);
 HWY_EXPORT(FeatureKeyBackwardAdd);
+HWY_EXPORT(FeatureKeyBackwardSlopes);
 HWY_EXPORT(FeatureKeyBackwardFinish);
+HWY_EXPORT(FeatureCutOff);
+HWY_EXPORT(FeatureKeyBackwardPairs);
 HWY_EXPORT(FeatureLower);
 
 std::size_t feature_backward_scratch(const FeatureSizes& z) {
@@ -256,9 +321,23 @@ void feature_key_backward_add(const FeatureMap& map, const FeatureQueries& block
   HWY_DYNAMIC_DISPATCH(FeatureKeyBackwardAdd)(map, block, signal, top, sums, e, scratch);
 }
 
-void feature_key_backward_finish(const FeatureMap& map, Matrix dk, Matrix dv,
-                                 const FeatureSizes& sizes, float* scratch) {
-  HWY_DYNAMIC_DISPATCH(FeatureKeyBackwardFinish)(map, dk, dv, sizes, scratch);
+void feature_key_backward_slopes(const FeatureMap& map, const FeatureSizes& sizes, std::size_t keys,
+                                 float* scratch) {
+  HWY_DYNAMIC_DISPATCH(FeatureKeyBackwardSlopes)(map, sizes, keys, scratch);
+}
+
+void feature_key_backward_finish(const FeatureMap& map, Matrix dk, Matrix dv, float* scratch) {
+  HWY_DYNAMIC_DISPATCH(FeatureKeyBackwardFinish)(map, dk, dv, scratch);
+}
+
+bool feature_cut_off(const FeatureMap& map, const FeatureSizes& sizes, ConstMatrix k, float* top,
+                     float* scratch) {
+  return HWY_DYNAMIC_DISPATCH(FeatureCutOff)(map, sizes, k, top, scratch);
+}
+
+void feature_key_backward_pairs(const FeatureMap& map, const FeatureQueries& block,
+                                const FeatureSignal& signal, float* scratch) {
+  HWY_DYNAMIC_DISPATCH(FeatureKeyBackwardPairs)(map, block, signal, scratch);
 }
 
 void feature_lower(const FeatureSizes& sizes, const float* before, const float* after,

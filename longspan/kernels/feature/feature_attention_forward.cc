@@ -12,6 +12,92 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace longspan::HWY_NAMESPACE {
+namespace {
+
+// φ of keys again of which some lie so far above c that they were cut off: c rises to them first,
+// and the state is scaled down. Those who read c before go on with what they have.
+HWY_NOINLINE void rise_to(const FeatureMap& map, const FeatureSizes& z, ConstMatrix k,
+                          const FeatureState& state, const FeatureScratch& s) {
+  const std::size_t width = tile_width(k.rows);
+  float* minus = s.lines;
+  project(map, k, s, s.key_x, s.keys);
+  std::fill(minus, minus + width, 0.0F);
+  if (map.subtracts_norm()) half_norms(s.key_x, k.cols, width, minus);
+  for (std::size_t m = 0; m < z.features; ++m) {
+    const float* row = s.keys + m * kFeaturePitch;
+    float most = state.top[m];
+    for (std::size_t j = 0; j < k.rows; ++j) most = std::max(most, row[j] - minus[j]);
+    if (s.rise[m] < kMostRise || !std::isfinite(most)) continue;
+    const float factor = std::exp2(state.top[m] - most);
+    state.top[m] = most;
+    state.sum[m] *= factor;
+    scale_row(factor, tile_width(z.e), state.moment + m * tile_pitch(z.e));
+  }
+  key_features(map, k, 0.0F, state.top, false, s);
+}
+
+// a + log₂ den, rounded up where it rounds by more than 1: weights relative to it are at most 1.
+float level_of(float top, float more) {
+  const float level = top + more;
+  if (level - top > more - 1.0F) return level;
+  return std::nextafter(level, std::numeric_limits<float>::infinity());
+}
+
+// y and L of query i from logarithms: u of the queries in s.query, those of the keys in s.keys.
+void read_pairs(const FeatureMap& map, const FeatureSizes& z, const FeatureState& state,
+                std::size_t i, std::size_t visible, const FeatureScratch& s, std::span<float> y,
+                float* level) {
+  const auto u = [&](std::size_t m) { return s.query[m * kFeaturePitch + i]; };
+  float most = std::numeric_limits<float>::lowest();
+  for (std::size_t m = 0; m < z.features; ++m) {
+    const float* key = s.keys + m * kFeaturePitch;
+    const float top = *std::max_element(key, key + visible);
+    most = std::max(most, u(m) + (state.sum[m] > 0.0F ? std::max(top, state.top[m]) : top));
+  }
+  float* weight = s.pairs;
+  float den = map.denominator_epsilon;
+  std::fill_n(weight, visible, 0.0F);
+  std::ranges::fill(y, 0.0F);
+  for (std::size_t m = 0; m < z.features; ++m) {
+    for (std::size_t j = 0; j < visible; ++j) {
+      weight[j] += std::exp2(u(m) + s.keys[m * kFeaturePitch + j] - most);
+    }
+    if (state.sum[m] == 0.0F) continue;
+    const float earlier = std::exp2(u(m) + state.top[m] - most);
+    den += earlier * state.sum[m];
+    for (std::size_t c = 0; c < z.e; ++c) {
+      y[c] += earlier * state.moment[m * tile_pitch(z.e) + c];
+    }
+  }
+  for (std::size_t j = 0; j < visible; ++j) {
+    den += weight[j];
+    for (std::size_t c = 0; c < z.e; ++c) y[c] += weight[j] * s.value[j * tile_pitch(z.e) + c];
+  }
+  for (float& x : y) x /= den;
+  if (level != nullptr) level[i] = level_of(most, std::log2(den));
+}
+
+// The same of all queries that see a key which was cut off: what is far above c for them is not far
+// above itself. Which they are depends on the keys that they see alone.
+HWY_NOINLINE void read_far(const FeatureMap& map, const FeatureSizes& z,
+                           const FeatureQueries& block, const FeatureState& state, Matrix y,
+                           float* level, const FeatureScratch& s) {
+  block_logarithms(map, block, s);
+  std::size_t first = block.keys;
+  for (std::size_t m = 0; m < z.features; ++m) {
+    const float* row = s.keys + m * kFeaturePitch;
+    const float* far = std::find_if(row, row + first,
+                                    [top = state.top[m]](float u) { return u - top >= kMostRise; });
+    first = static_cast<std::size_t>(far - row);
+  }
+  for (std::size_t i = 0; i < block.q.rows; ++i) {
+    const std::size_t visible = block.visible(i);
+    if (visible > first) read_pairs(map, z, state, i, visible, s, y.row(i), level);
+  }
+  key_features(map, block.k, 0.0F, state.top, false, s);
+}
+
+}  // namespace
 
 void FeatureKeys(const FeatureMap& map, ConstMatrix k, ConstMatrix v, float shift, float* top,
                  bool fresh, float* memory) {
@@ -35,18 +121,23 @@ float FeatureLargest(const FeatureMap& map, ConstMatrix k, const FeatureSizes& z
   return most;
 }
 
-void FeatureAbsorb(const FeatureMap& map, const FeatureSizes& z, std::size_t keys,
+void FeatureAbsorb(const FeatureMap& map, const FeatureSizes& z, ConstMatrix k,
                    const FeatureState& state, float* memory) {
   const FeatureScratch s = divide_features(z, memory);
   const std::size_t pitch = tile_pitch(z.e);
-  product({s.keys, kFeaturePitch}, {s.value, pitch}, z.features, keys, tile_width(z.e),
+  if (some_cut_off(map, z.features, s)) rise_to(map, z, k, state, s);
+  product({s.keys, kFeaturePitch}, {s.value, pitch}, z.features, k.rows, tile_width(z.e),
           {state.moment, pitch, Start::kAdd});
   for (std::size_t m = 0; m < z.features; ++m) state.sum[m] += s.weights[m];
   if (!map.running()) return;
   for (std::size_t m = 0; m < z.features; ++m) {
     if (s.rise[m] <= kSlack) continue;
-    const float factor = std::exp2(-s.rise[m]);
+    const float before = state.top[m];
     state.top[m] += s.rise[m];
+    const float lift = state.top[m] - before;
+    // So large that adding to it rounds by more than 1.
+    const bool coarse = std::abs(lift - s.rise[m]) > 1.0F;
+    const float factor = std::exp2(coarse ? -lift : -s.rise[m]);
     state.sum[m] *= factor;
     scale_row(factor, tile_width(z.e), state.moment + m * pitch);
   }
@@ -89,17 +180,20 @@ void FeatureRead(const FeatureMap& map, const FeatureQueries& block, const Featu
   }
   float* inverse = s.lines + 2 * kFeaturePitch;
   for (std::size_t i = 0; i < width; ++i) {
-    const bool none = i >= count || !(den[i] > 0.0F);
+    const bool none = i >= count || den[i] <= 0.0F;
     inverse[i] = none ? 0.0F : 1.0F / den[i];
     if (level == nullptr || i >= count) continue;
     level[i] = !map.running() ? inverse[i]
                : none         ? std::numeric_limits<float>::infinity()
-                              : top[i] + std::log2(den[i]);
+                              : level_of(top[i], std::log2(den[i]));
   }
   for_rows(s.out, z.e, width, [&](std::size_t, std::size_t c, float* at) HWY_ATTR {
     store_lanes(hn::Mul(load_lanes(at), load_lanes(inverse + c)), at);
   });
   unpack_tokens(s.out, 1.0F, y);
+  if (block.keys > 0 && some_cut_off(map, z.features, s)) {
+    read_far(map, z, block, state, y, level, s);
+  }
 }
 
 void FeatureMerge(const FeatureMap& map, const FeatureSizes& z, const FeatureState& more,
@@ -165,12 +259,12 @@ void feature_divide(const FeatureSizes& z, float gain, const FeatureState& state
                     const FeatureState& kept) {
   for (std::size_t m = 0; m < z.features; ++m) {
     const float total = state.sum[m];
-    const float factor = total > 0.0F ? gain / total : 0.0F;
+    const float factor = total == 0.0F ? 0.0F : gain / total;
     float* row = state.moment + m * tile_pitch(z.e);
     for (std::size_t c = 0; c < z.e; ++c) row[c] *= factor;
     kept.sum[m] = total;
     kept.top[m] = state.top[m];
-    state.sum[m] = total > 0.0F ? 1.0F : 0.0F;
+    state.sum[m] = total == 0.0F ? 0.0F : 1.0F;
     state.top[m] = 0.0F;
   }
 }
@@ -179,7 +273,7 @@ void feature_divide_backward(const FeatureSizes& z, float gain, const FeatureSta
                              const FeatureState& kept, const FeatureState& signal) {
   const std::size_t pitch = tile_pitch(z.e);
   for (std::size_t m = 0; m < z.features; ++m) {
-    const float inverse = kept.sum[m] > 0.0F ? 1.0F / kept.sum[m] : 0.0F;
+    const float inverse = kept.sum[m] == 0.0F ? 0.0F : 1.0F / kept.sum[m];
     float* r = signal.moment + m * pitch;
     const float* s = state.moment + m * pitch;
     float dot = 0.0F;
@@ -200,9 +294,9 @@ void feature_keys(const FeatureMap& map, ConstMatrix k, ConstMatrix v, float shi
   HWY_DYNAMIC_DISPATCH(FeatureKeys)(map, k, v, shift, top, fresh, scratch);
 }
 
-void feature_absorb(const FeatureMap& map, const FeatureSizes& z, std::size_t keys,
+void feature_absorb(const FeatureMap& map, const FeatureSizes& z, ConstMatrix k,
                     const FeatureState& state, float* scratch) {
-  HWY_DYNAMIC_DISPATCH(FeatureAbsorb)(map, z, keys, state, scratch);
+  HWY_DYNAMIC_DISPATCH(FeatureAbsorb)(map, z, k, state, scratch);
 }
 
 void feature_read(const FeatureMap& map, const FeatureQueries& block, const FeatureState& state,

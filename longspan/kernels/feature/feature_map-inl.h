@@ -22,8 +22,9 @@ namespace longspan::HWY_NAMESPACE {
 
 inline constexpr std::size_t kFeaturePitch = tile_pitch(kFeatureBlock);
 inline constexpr float kLog2OfE = 1.44269504F;
-// A feature of a key may exceed all earlier ones by 2^kMostRise; beyond it saturates, so that sums
-// over a block of keys stay finite.
+// A feature of a key may exceed those of all earlier blocks by 2^kMostRise; beyond, it is cut off,
+// so that sums over a block stay finite. Queries of the block that see such a key take their pairs
+// one by one, and before the block is added to the state, c rises to it.
 inline constexpr float kMostRise = 100.0F;
 // The running maximum c follows when a feature exceeds it by more than 2^kSlack: sums have the
 // range for it, and scaling them with every new maximum would take a pass over the state each time.
@@ -327,13 +328,13 @@ inline void apply_plain(const FeatureMap& map, std::size_t features, std::size_t
     case FeatureKind::kElu:
       for_rows(u, features, width, [&](std::size_t, std::size_t, float* at) HWY_ATTR {
         const VF x = load_lanes(at);
-        const VF low = exp2_nonpositive(d, hn::Mul(hn::Min(x, hn::Zero(d)), log2e));
+        const VF low = exp2_nonpositive(d, hn::Mul(at_most(0.0F, x), log2e));
         store_lanes(hn::IfThenElse(hn::Gt(x, hn::Zero(d)), hn::Add(x, one), low), at);
       });
       break;
     case FeatureKind::kRelu:
       for_rows(u, features, width, [&](std::size_t, std::size_t, float* at) HWY_ATTR {
-        store_lanes(hn::Add(hn::Max(load_lanes(at), hn::Zero(d)), epsilon), at);
+        store_lanes(hn::Add(at_least(0.0F, load_lanes(at)), epsilon), at);
       });
       break;
     default:
@@ -350,16 +351,15 @@ inline void apply_plain(const FeatureMap& map, std::size_t features, std::size_t
 inline void differentiate(const FeatureMap& map, std::size_t features, std::size_t width,
                           const float* phi, float* slope) {
   const DF d;
-  const VF one = hn::Set(d, 1.0F);
   const VF epsilon = hn::Set(d, map.epsilon);
   const FeatureKind kind = map.kind;
   for_rows(slope, features, width, [&](std::size_t r, std::size_t c, float* at) HWY_ATTR {
     const VF f = load_lanes(phi + r * kFeaturePitch + c);
     const VF g = load_lanes(at);
     if (kind == FeatureKind::kElu) {  // φ' = 1 where φ > 1, φ elsewhere
-      store_lanes(hn::Mul(g, hn::Min(f, one)), at);
+      store_lanes(hn::Mul(g, at_most(1.0F, f)), at);
     } else if (kind == FeatureKind::kRelu) {
-      store_lanes(hn::IfThenElseZero(hn::Gt(f, epsilon), g), at);
+      store_lanes(hn::IfThenZeroElse(hn::Le(f, epsilon), g), at);
     } else if (kind == FeatureKind::kShifted) {
       store_lanes(hn::Mul(g, hn::Sub(f, epsilon)), at);
     } else {

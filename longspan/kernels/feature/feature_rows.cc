@@ -34,8 +34,8 @@ struct ElementMap {
 HWY_INLINE VF phi_of(const ElementMap& map, VF x) {
   const DF d;
   x = hn::Mul(x, hn::Set(d, map.scale));
-  if (map.relu) return hn::Add(hn::Max(x, hn::Zero(d)), hn::Set(d, map.epsilon));
-  const VF low = exp2_nonpositive(d, hn::Mul(hn::Min(x, hn::Zero(d)), hn::Set(d, kLog2OfE)));
+  if (map.relu) return hn::Add(at_least(0.0F, x), hn::Set(d, map.epsilon));
+  const VF low = exp2_nonpositive(d, hn::Mul(at_most(0.0F, x), hn::Set(d, kLog2OfE)));
   return hn::IfThenElse(hn::Gt(x, hn::Zero(d)), hn::Add(x, hn::Set(d, 1.0F)), low);
 }
 
@@ -92,7 +92,7 @@ void FeatureRowsRead(const FeatureMap& map, ConstMatrix q, const FeatureState& s
       dot = hn::MulAdd(f, load_lanes(state.sum + c), dot);
     });
     const float den = sum_of(dot) + map.denominator_epsilon;
-    const float inverse = den > 0.0F ? 1.0F / den : 0.0F;
+    const float inverse = den <= 0.0F ? 0.0F : 1.0F / den;
     if (level != nullptr) level[i] = inverse;
     scale_row(inverse, phi.width, phi.row(i));
   }

@@ -104,8 +104,9 @@ class Forward {
     counts_[worker].keys += r.keys;
     return true;
   }
-  void absorb(const FeatureRange& r, const FeatureState& s, std::size_t worker) {
-    feature_absorb(map_, plan_.sizes, r.keys, s, scratch(worker));
+  void absorb(std::size_t kv_plane, const FeatureRange& r, const FeatureState& s,
+              std::size_t worker) {
+    feature_absorb(map_, plan_.sizes, rows(in_.k, kv_plane, r), s, scratch(worker));
     counts_[worker].absorbed += r.keys;
     ++counts_[worker].blocks;
   }
@@ -122,7 +123,7 @@ class Forward {
         if (by_rows()) {
           absorb_rows(plane, r, s, worker);
         } else if (look(plane, r, s, worker)) {
-          absorb(r, s, worker);
+          absorb(plane, r, s, worker);
         }
       }
     }
@@ -203,7 +204,7 @@ class Forward {
       for (std::size_t g = 0; g < plan_.group() && r.queries > 0; ++g) {
         read(kv_plane * plan_.group() + g, r, s, worker);
       }
-      if (keys) absorb(r, s, worker);
+      if (keys) absorb(kv_plane, r, s, worker);
     }
     if (part + 1 == plan_.parts) keep_top(kv_plane, plan_.blocks(), s);
   }
@@ -214,7 +215,8 @@ class Forward {
   void read(std::size_t plane, const FeatureRange& r, const FeatureState& s, std::size_t worker) {
     const std::size_t b = plane / in_.q.heads;
     const std::size_t h = plane % in_.q.heads;
-    const FeatureQueries block{in_.q.head(b, h).slice_rows(r.query, r.queries), r.keys, r.seen};
+    const FeatureQueries block{in_.q.head(b, h).slice_rows(r.query, r.queries), r.keys, r.seen,
+                               rows(in_.k, kv_plane_of(plane), r)};
     float* level = levels(plane) == nullptr ? nullptr : levels(plane) + r.query;
     const Matrix y = y_.head(b, h).slice_rows(r.query, r.queries);
     if (by_rows()) {

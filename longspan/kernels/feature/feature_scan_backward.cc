@@ -80,7 +80,8 @@ class Backward {
   }
   FeatureQueries queries(std::size_t plane, const FeatureRange& r) const {
     const ConstMatrix q = in_.q.head(plane / in_.q.heads, plane % in_.q.heads);
-    return {q.slice_rows(r.query, r.queries), r.keys, r.seen};
+    return {q.slice_rows(r.query, r.queries), r.keys, r.seen,
+            rows(in_.k, plane / plan_.group(), r)};
   }
   FeatureSignal signal(std::size_t plane, const FeatureRange& r) const {
     const std::size_t at = plane * in_.q.n + r.query;
@@ -171,8 +172,45 @@ class Backward {
       counts_[worker].key_pairs += queries(plane, r).pairs();
     }
     if (r.keys > 0) {
-      feature_key_backward_finish(map_, rows(grad_.k, kv_plane, r), rows(grad_.v, kv_plane, r),
-                                  plan_.sizes, scratch(worker));
+      feature_key_backward_slopes(map_, plan_.sizes, r.keys, scratch(worker));
+      finish(kv_plane, r, worker);
+    }
+  }
+  void finish(std::size_t kv_plane, const FeatureRange& r, std::size_t worker) const {
+    feature_key_backward_finish(map_, rows(grad_.k, kv_plane, r), rows(grad_.v, kv_plane, r),
+                                scratch(worker));
+  }
+
+  // Whether forward cut off keys of block t, whose c then rose far.
+  bool far(std::size_t kv_plane, std::size_t t, std::size_t worker) const {
+    constexpr float kFar = 80.0F;  // less than what is cut off, whatever c lags behind
+    const FeatureRange r = plan_.block(batch_of(kv_plane), t);
+    if (!map_.running() || r.keys == 0) return false;
+    const float* before = top(kv_plane, t);
+    const float* after = top(kv_plane, t + 1);
+    bool rises = false;
+    for (std::size_t m = 0; m < plan_.sizes.features; ++m) rises |= after[m] - before[m] > kFar;
+    return rises && feature_cut_off(map_, plan_.sizes, rows(in_.k, kv_plane, r), top(kv_plane, t),
+                                    scratch(worker));
+  }
+  // The same as lower and key_block for such a block.
+  void far_block(std::size_t kv_plane, std::size_t t, const FeatureState& sum, std::size_t worker) {
+    FeatureRange r = plan_.block(batch_of(kv_plane), t);
+    feature_key_backward_begin(map_, rows(in_.k, kv_plane, r), rows(in_.v, kv_plane, r),
+                               shift(kv_plane), top(kv_plane, t + 1), sum, scratch(worker));
+    feature_key_backward_slopes(map_, plan_.sizes, r.keys, scratch(worker));
+    counts_[worker].keys += r.keys;
+    counts_[worker].key_gradients += r.keys;
+    for (std::size_t g = 0; g < plan_.group() && r.queries > 0; ++g) {
+      const std::size_t plane = kv_plane * plan_.group() + g;
+      feature_key_backward_pairs(map_, queries(plane, r), signal(plane, r), scratch(worker));
+      counts_[worker].key_pairs += queries(plane, r).pairs();
+    }
+    finish(kv_plane, r, worker);
+    lower(kv_plane, t, sum, worker);
+    r.keys = 0;
+    for (std::size_t g = 0; g < plan_.group() && r.queries > 0; ++g) {
+      collect_block(kv_plane * plan_.group() + g, r, top(kv_plane, t), sum, worker);
     }
   }
   void collect_block(std::size_t plane, const FeatureRange& r, const float* c,
@@ -259,7 +297,7 @@ class Backward {
         query_block(kv_plane * plan_.group() + g, r, s, nullptr, worker);
       }
       if (r.keys == 0) continue;
-      feature_absorb(map_, plan_.sizes, r.keys, s, scratch(worker));
+      feature_absorb(map_, plan_.sizes, rows(in_.k, kv_plane, r), s, scratch(worker));
       counts_[worker].absorbed += r.keys;
       ++counts_[worker].blocks;
     }
@@ -268,6 +306,10 @@ class Backward {
   void scan_keys(std::size_t kv_plane, std::size_t part, std::size_t worker) {
     const FeatureState sum = sums(kv_plane, part);
     for (std::size_t t = plan_.first_block(part + 1); t-- > plan_.first_block(part);) {
+      if (far(kv_plane, t, worker)) {
+        far_block(kv_plane, t, sum, worker);
+        continue;
+      }
       lower(kv_plane, t, sum, worker);
       key_block(kv_plane, plan_.block(batch_of(kv_plane), t), top(kv_plane, t), sum, worker);
     }

@@ -61,13 +61,27 @@ void run_halves(ConstMatrix a, ConstMatrix b, Matrix c, const GemmOptions& optio
   float* space = detail::thread_space(panels + c.size());
   const Matrix rest(space + panels, c.rows, c.cols);
   const std::array<detail::GemmPart, 2> parts = {
-      {{a.slice_rows(0, half), b.slice_rows(0, half), c, options.accumulate},
+      {{a.slice_rows(0, half), b.slice_rows(0, half), c, options.add},
        {a.slice_rows(half, a.rows - half), b.slice_rows(half, a.rows - half), rest, false}}};
   detail::PackedProducts(std::span<const detail::GemmPart>(parts), options, space, kNothing).run();
   detail::in_pieces(c.rows, detail::rows_per_piece(c.cols),
                     [&](std::size_t begin, std::size_t end) {
                       for (std::size_t i = begin; i < end; ++i) add_row(rest.row(i), c.row_data(i));
                     });
+}
+
+void require_fit(ConstMatrix a, ConstMatrix b, ConstMatrix c, const GemmOptions& options) {
+  require(fits(a, b, c, options),
+          "[gemm] A is {}x{}{}, B is {}x{}{}, C is {}x{}; need m×k, k×n, m×n", a.rows, a.cols,
+          options.transpose_a ? " (transposed)" : "", b.rows, b.cols,
+          options.transpose_b ? " (transposed)" : "", c.rows, c.cols);
+}
+
+Call call_of(const detail::GemmShape& s, const GemmOptions& options) {
+  const std::string_view variant = options.transpose_a   ? "update"
+                                   : options.transpose_b ? "forward"
+                                                         : "backward";
+  return product_call(variant, s.m, s.n, s.k);
 }
 
 }  // namespace
@@ -85,7 +99,7 @@ bool packing_pays(const GemmShape& shape, const GemmOptions& options) {
 void library_gemm(ConstMatrix a, ConstMatrix b, Matrix c, const GemmOptions& o) {
   const GemmShape s = shape_of(a, b, o);
   if (s.k == 0) {
-    if (o.accumulate) return;
+    if (o.add) return;
     for (std::size_t i = 0; i < s.m; ++i) std::ranges::fill(c.row(i), 0.0F);
     return;
   }
@@ -93,7 +107,7 @@ void library_gemm(ConstMatrix a, ConstMatrix b, Matrix c, const GemmOptions& o) 
   [[maybe_unused]] const dnnl_status_t status =
       dnnl_sgemm(o.transpose_a ? 'T' : 'N', o.transpose_b ? 'T' : 'N', static_cast<dnnl_dim_t>(s.m),
                  static_cast<dnnl_dim_t>(s.n), static_cast<dnnl_dim_t>(s.k), o.alpha, a.data,
-                 leading(a), b.data, leading(b), o.accumulate ? 1.0F : 0.0F, c.data, leading(c));
+                 leading(a), b.data, leading(b), o.add ? 1.0F : 0.0F, c.data, leading(c));
   assert(status == dnnl_success);
 }
 
@@ -106,22 +120,32 @@ void gemm_serial(ConstMatrix a, ConstMatrix b, Matrix c, GemmOptions options) {
 }
 
 void gemm(ConstMatrix a, ConstMatrix b, Matrix c, GemmOptions options) {
-  require(fits(a, b, c, options),
-          "[gemm] A is {}x{}{}, B is {}x{}{}, C is {}x{}; need m×k, k×n, m×n", a.rows, a.cols,
-          options.transpose_a ? " (transposed)" : "", b.rows, b.cols,
-          options.transpose_b ? " (transposed)" : "", c.rows, c.cols);
+  require_fit(a, b, c, options);
   const detail::GemmShape s = shape_of(a, b, options);
-  const Called called([&] {
-    const std::string_view variant = options.transpose_a   ? "update"
-                                     : options.transpose_b ? "forward"
-                                                           : "backward";
-    return product_call(variant, s.m, s.n, s.k);
-  });
+  const Called called([&] { return call_of(s, options); });
   if (called.dry()) return;
   if (halving_pays(s, options)) {
     run_halves(a, b, c, options);
   } else {
     detail::run_gemm(a, b, c, options, kNothing);
+  }
+}
+
+void gemm_real_rows(ConstMatrix a, ConstMatrix b, Matrix c, std::span<const std::int32_t> lengths,
+                    GemmOptions options) {
+  options.transpose_a = true;
+  if (lengths.empty()) return gemm(a, b, c, options);
+  require_fit(a, b, c, options);
+  require(a.rows % lengths.size() == 0, "[gemm] {} rows for {} lengths; need a multiple", a.rows,
+          lengths.size());
+  const Called called([&] { return call_of(shape_of(a, b, options), options); });
+  if (called.dry()) return;
+  const std::size_t rows = a.rows / lengths.size();
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    const std::size_t real = std::min(rows, static_cast<std::size_t>(lengths[i]));
+    detail::run_gemm(a.slice_rows(i * rows, real), b.slice_rows(i * rows, real), c, options,
+                     kNothing);
+    options.add = true;
   }
 }
 

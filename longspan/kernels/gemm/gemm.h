@@ -9,6 +9,9 @@
 // Metered: m·n·k MACCs; a bias is m·n FLOPs (kMatmul), an activation as in activation.h.
 #pragma once
 
+#include <cstdint>
+#include <span>
+
 #include "longspan/base/view.h"
 #include "longspan/kernels/rows/activation.h"
 
@@ -17,14 +20,20 @@ namespace longspan {
 struct GemmOptions {
   bool transpose_a = false;  // A is stored k×m
   bool transpose_b = false;  // B is stored n×k
-  bool accumulate = false;   // C += A·B instead of C = A·B
+  bool add = false;          // C += A·B instead of C = A·B
   float alpha = 1.0F;        // scales the product; not metered: it is folded into the kernel
 };
 
 // C = α·op(A)·op(B), or C += α·op(A)·op(B).
 void gemm(ConstMatrix a, ConstMatrix b, Matrix c, GemmOptions options = {});
 
-// The same on the calling thread and without a report to the meter, for callers that divide and
+// C = α·Aᵀ·B, or +=, where rows are the tokens of equally long sequences, one behind the other, of
+// which the first lengths[i] are real; all of them if `lengths` is empty. The others, padding, are
+// not read: a factor of 0 would not silence a NaN. Metered as the product of all rows.
+void gemm_real_rows(ConstMatrix a, ConstMatrix b, Matrix c, std::span<const std::int32_t> lengths,
+                    GemmOptions options);
+
+// gemm on the calling thread and without a report to the meter, for callers that divide and
 // count the work themselves (a head of attention, a tile).
 void gemm_serial(ConstMatrix a, ConstMatrix b, Matrix c, GemmOptions options = {});
 

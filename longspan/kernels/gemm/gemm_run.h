@@ -136,7 +136,7 @@ void run_gemm(ConstMatrix a, ConstMatrix b, Matrix c, const GemmOptions& o, Fini
   const GemmShape s = shape_of(a, b, o);
   if (s.m == 0 || s.n == 0) return;
   if (packing_pays(s, o)) {
-    const GemmPart whole{a, b, c, o.accumulate};
+    const GemmPart whole{a, b, c, o.add};
     float* space = thread_space(panel_floats(gemm_blocks(s.n, s.k)));
     return PackedProducts({&whole, 1}, o, space, finish).run();
   }

@@ -2,9 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "longspan/base/error.h"
 #include "longspan/base/meter.h"
@@ -38,7 +42,7 @@ void expect_product(const GuardedMatrix& a, const GuardedMatrix& b, const Guarde
         sum += static_cast<double>(o.transpose_a ? a.at(l, i) : a.at(i, l)) *
                static_cast<double>(o.transpose_b ? b.at(j, l) : b.at(l, j));
       }
-      const double want = o.alpha * sum + (o.accumulate ? before.at(i, j) : 0.0);
+      const double want = o.alpha * sum + (o.add ? before.at(i, j) : 0.0);
       ASSERT_NEAR(c.at(i, j), want, tolerance) << "at " << i << ", " << j;
     }
   }
@@ -46,7 +50,7 @@ void expect_product(const GuardedMatrix& a, const GuardedMatrix& b, const Guarde
 
 void check(const Case& s, const GemmOptions& o) {
   SCOPED_TRACE(::testing::Message() << s.m << "x" << s.n << "x" << s.k << " ta " << o.transpose_a
-                                    << " tb " << o.transpose_b << " += " << o.accumulate);
+                                    << " tb " << o.transpose_b << " += " << o.add);
   const auto a =
       o.transpose_a ? GuardedMatrix::random(s.k, s.m, 1) : GuardedMatrix::random(s.m, s.k, 1);
   const auto b =
@@ -76,7 +80,7 @@ TEST(Gemm, EqualsTheSumOfProductsForEveryTransposition) {
       for (const bool ta : {false, true}) {
         for (const bool tb : {false, true}) {
           check(s, {.transpose_a = ta, .transpose_b = tb});
-          check(s, {.transpose_a = ta, .transpose_b = tb, .accumulate = true, .alpha = -0.5F});
+          check(s, {.transpose_a = ta, .transpose_b = tb, .add = true, .alpha = -0.5F});
         }
       }
     }
@@ -116,7 +120,7 @@ TEST(Gemm, EmptySidesDoNothingAndAnEmptySumIsZero) {
   auto c = before;
   const GuardedMatrix a(3, 0);
   const GuardedMatrix b(0, 5);
-  gemm(a.view(), b.view(), c.view(), {.accumulate = true});
+  gemm(a.view(), b.view(), c.view(), {.add = true});
   EXPECT_EQ(c, before);
   gemm(a.view(), b.view(), c.view());
   EXPECT_EQ(c, GuardedMatrix(3, 5));
@@ -210,6 +214,35 @@ TEST(Gemm, MetersMultiplyAccumulates) {
   want.maccs = 3 * 5 * 7;
   want.bytes[static_cast<std::size_t>(Kind::kMatmul)] = 4 * (21 + 35 + 15);
   EXPECT_EQ(meter.total(Phase::kForward), want);
+}
+
+TEST(Gemm, RealRowsLeavePaddingUnread) {
+  constexpr std::size_t kRows = 7;
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<std::int32_t> lengths = {3, 0, 7};
+  auto a = GuardedMatrix::random(3 * kRows, 4, 1);
+  auto b = GuardedMatrix::random(3 * kRows, 20, 2);
+  for (const bool add : {false, true}) {
+    const auto before = GuardedMatrix::random(4, 20, 3);
+    auto want = before;
+    for (std::size_t s = 0; s < lengths.size(); ++s) {
+      const auto real = static_cast<std::size_t>(lengths[s]);
+      gemm(a.view().slice_rows(s * kRows, real), b.view().slice_rows(s * kRows, real), want.view(),
+           {.transpose_a = true, .add = add || s > 0});
+      for (std::size_t i = s * kRows + real; i < (s + 1) * kRows; ++i) {
+        std::ranges::fill(a.view().row(i), kNan);
+        std::ranges::fill(b.view().row(i), kNan);
+      }
+    }
+    auto c = before;
+    Meter meter;
+    {
+      const Meter::Use use(meter);
+      gemm_real_rows(a.view(), b.view(), c.view(), lengths, {.add = add});
+    }
+    EXPECT_EQ(c, want);
+    EXPECT_EQ(meter.total(Phase::kForward).maccs, 3 * kRows * 4 * 20);
+  }
 }
 
 TEST(Gemm, SaysWhichShapesDoNotFit) {

@@ -3,8 +3,8 @@
 //   C[rows × width] = start + A[rows × depth]·B[depth × width]
 //
 // B and C have their columns in the vector lanes; A is read one scalar at a time, so it may be
-// stored either way. Blocks of 6 rows × 2 vectors keep 12 accumulators in 16 registers, 6 × 4 keep
-// 24 in 32; accumulators are named, because g++ spills arrays of them.
+// stored either way. Blocks of 6 rows × 2 vectors keep 12 sums in 16 registers, 6 × 4 keep
+// 24 in 32; sums are named, because g++ spills arrays of them.
 
 #if defined(LONGSPAN_KERNELS_TILE_GEMM_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef LONGSPAN_KERNELS_TILE_GEMM_INL_H_

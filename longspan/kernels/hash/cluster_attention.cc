@@ -82,6 +82,32 @@ float dot(const float* a, const float* b, std::size_t n) {
                            HWY_ATTR { return hn::MulAdd(io.load(a + i), io.load(b + i), sum); });
 }
 
+// Whether m̂ cannot be: it is at most 1, and at least |T|/n, for no other key has a larger weight.
+// Scores so large that they round by more than 1 miss L, which was found by adding up in another
+// order.
+bool misses_level(float mass, const ClusterTask& t) {
+  const auto keys = static_cast<float>(t.keys.size());
+  return mass > 1.5F || 2.0F * mass * static_cast<float>(t.k.rows) < keys;
+}
+
+// A without L: the softmax over T itself. Returns m̂.
+HWY_NOINLINE float weigh_alone(const ClusterTask& t, const ClusterScratch& f) {
+  const std::size_t d = t.q.cols;
+  float top = -kMostScore;
+  for (std::size_t l = 0; l < t.keys.size(); ++l) {
+    const float s = dot(t.centroid.data(), f.k + l * tile_pitch(d), d) * t.scale * kLog2E;
+    f.weight[l] = std::clamp(s, -kMostScore, kMostScore);
+    top = std::max(top, f.weight[l]);
+  }
+  float sum = 0.0F;
+  for (std::size_t l = 0; l < t.keys.size(); ++l) {
+    f.weight[l] = std::exp2(f.weight[l] - top);
+    sum += f.weight[l];
+  }
+  for (std::size_t l = 0; l < t.keys.size(); ++l) f.weight[l] /= sum;
+  return 1.0F;
+}
+
 // Gathers T; A, m̂ and b. Returns m̂.
 float prepare(const ClusterTask& t, const ClusterScratch& f) {
   const std::size_t d = t.q.cols;
@@ -97,6 +123,9 @@ float prepare(const ClusterTask& t, const ClusterScratch& f) {
     const float s = dot(t.centroid.data(), f.k + l * tile_pitch(d), d);
     f.weight[l] = std::exp2(s * t.scale * kLog2E - t.level);
     mass += f.weight[l];
+  }
+  if (misses_level(mass, t)) mass = weigh_alone(t, f);
+  for (std::size_t l = 0; l < t.keys.size(); ++l) {
     add_scaled(-f.weight[l], f.v + l * tile_pitch(e), e, f.bottom);
   }
   return mass;
@@ -126,6 +155,7 @@ HWY_INLINE void block_softmax(std::size_t keys, float mass, float* HWY_RESTRICT 
   const DF d;
   VF top = hn::Set(d, std::numeric_limits<float>::lowest());
   for (std::size_t l = 0; l < keys; ++l) top = hn::Max(top, hn::LoadU(d, s + l * kPitch));
+  if (overflows(top)) top = limit_scores(s, keys, top);
   VF sum = hn::Zero(d);
   for (std::size_t l = 0; l < keys; ++l) {
     const VF p = exp2_nonpositive(d, hn::Sub(hn::LoadU(d, s + l * kPitch), top));

@@ -55,7 +55,7 @@ void forward_row(const float* x, const float* gamma, const float* beta, float ep
 
 // dx = r·(g − mean(g) − x̂·mean(g⊙x̂)), g = γ⊙dy; kRms has no mean(g).
 void backward_row(const float* x_hat, const float* gamma, const float* dy, float r, bool centre,
-                  bool accumulate, float* dx, size_t d) {
+                  bool add, float* dx, size_t d) {
   const auto size = static_cast<float>(d);
   const float sum =
       centre ? reduce_sum(
@@ -72,7 +72,7 @@ void backward_row(const float* x_hat, const float* gamma, const float* dy, float
   for_lanes(d, [&](auto io, size_t i) HWY_ATTR {
     const V g = hn::Sub(hn::Mul(io.load(gamma + i), io.load(dy + i)), mean_g);
     const V projected = hn::NegMulAdd(io.load(x_hat + i), mean_gx, g);
-    const V before = accumulate ? io.load(dx + i) : hn::Zero(D());
+    const V before = add ? io.load(dx + i) : hn::Zero(D());
     io.store(hn::MulAdd(scale, projected, before), dx + i);
   });
 }
@@ -146,14 +146,14 @@ void norm_forward(NormKind kind, float epsilon, ConstMatrix x, const float* gamm
 }
 
 void norm_backward(NormKind kind, ConstMatrix normalized, std::span<const float> inverse,
-                   const float* gamma, ConstMatrix dy, Matrix dx, bool accumulate) {
+                   const float* gamma, ConstMatrix dy, Matrix dx, bool add) {
   require_same("dy", normalized, dy);
   require_same("dx", normalized, dx);
   require(inverse.size() == dy.rows, "[norm] {} inverses; need {}", inverse.size(), dy.rows);
   const Called called([&] {
     Work work = flops(Kind::kNorm, norm_flops(kind, dy.rows, dy.cols).backward,
                       4 * (3 * dy.size() + dy.rows + dy.cols));
-    if (accumulate) work += flops(Kind::kAdd, dy.size(), 4 * dy.size());
+    if (add) work += flops(Kind::kAdd, dy.size(), 4 * dy.size());
     return Call{.op = Op::kNormBackward,
                 .variant = name_of(kind),
                 .rows = dy.rows,
@@ -166,7 +166,7 @@ void norm_backward(NormKind kind, ConstMatrix normalized, std::span<const float>
                       for (std::size_t i = begin; i < end; ++i) {
                         HWY_DYNAMIC_DISPATCH(backward_row)
                         (normalized.row_data(i), gamma, dy.row_data(i), inverse[i],
-                         kind == NormKind::kLayer, accumulate, dx.row_data(i), dy.cols);
+                         kind == NormKind::kLayer, add, dx.row_data(i), dy.cols);
                       }
                     });
 }

@@ -35,9 +35,9 @@ NormFlops norm_flops(NormKind kind, std::uint64_t rows, std::uint64_t d);
 // both may be empty at inference. y may be x; x̂ may not be y.
 void norm_forward(NormKind kind, float epsilon, ConstMatrix x, const float* gamma,
                   const float* beta, Matrix y, Matrix normalized, std::span<float> inverse);
-// dx = …, or dx += … with `accumulate` (the residual path: + rows·d FLOPs of kAdd). dx may be dy.
+// dx = …, or dx += … with `add` (the residual path: + rows·d FLOPs of kAdd). dx may be dy.
 void norm_backward(NormKind kind, ConstMatrix normalized, std::span<const float> inverse,
-                   const float* gamma, ConstMatrix dy, Matrix dx, bool accumulate);
+                   const float* gamma, ConstMatrix dy, Matrix dx, bool add);
 void norm_accumulate(NormKind kind, ConstMatrix normalized, ConstMatrix dy, float* dgamma,
                      float* dbeta);
 

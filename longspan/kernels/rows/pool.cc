@@ -25,9 +25,14 @@ HWY_INLINE void pair_mean(const float* a, const float* b, float* y, size_t n) {
   });
 }
 
+// The larger one, or NaN if one is: the CPU's maximum would be its second operand then.
 HWY_INLINE void pair_maximum(const float* a, const float* b, float* y, size_t n) {
-  for_lanes(n, [&](auto io, size_t i)
-                   HWY_ATTR { io.store(hn::Max(io.load(a + i), io.load(b + i)), y + i); });
+  for_lanes(n, [&](auto io, size_t i) HWY_ATTR {
+    const V first = io.load(a + i);
+    const V second = io.load(b + i);
+    const auto takes_first = hn::Or(hn::IsNaN(first), hn::Gt(first, second));
+    io.store(hn::IfThenElse(takes_first, first, second), y + i);
+  });
 }
 
 HWY_INLINE void add_scaled(const float* x, float factor, float* y, size_t n) {

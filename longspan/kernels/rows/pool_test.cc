@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
 #include <vector>
 
 #include "longspan/base/error.h"
@@ -78,6 +80,21 @@ TEST(Pool, PoolsPairs) {
       EXPECT_EQ(work.flops(), pairs * kCols * (p.maximum ? 1 : 2));
       EXPECT_TRUE(y.intact());
     });
+  });
+}
+
+TEST(Pool, MaximaDoNotHideNaN) {
+  for_each_target([] {
+    const Pooling p{.batch = 1, .length = 4, .maximum = true};
+    GuardedMatrix x = GuardedMatrix::random(4, 19, 1);
+    for (std::size_t c = 0; c < 19; ++c) {
+      x.at(0, c) = x.at(3, c) = std::numeric_limits<float>::quiet_NaN();
+    }
+    GuardedMatrix y(2, 19);
+    pool_rows(p, x.view(), y.view());
+    for (std::size_t c = 0; c < 19; ++c) {
+      EXPECT_TRUE(std::isnan(y.at(0, c)) && std::isnan(y.at(1, c))) << c;
+    }
   });
 }
 

@@ -52,16 +52,23 @@ HWY_INLINE void scale_row(float* x, size_t n, float factor) {
   for_lanes(n, [&](auto io, size_t i) HWY_ATTR { io.store(hn::Mul(io.load(x + i), f), x + i); });
 }
 
+// What to subtract from a row whose maximum is no finite number. Elements of +∞, scores that
+// overflowed, become the largest float; where there are none, −∞ and NaN stay what they are.
+inline HWY_NOINLINE float limit_row(float* x, size_t n, float most) {
+  constexpr float kMost = std::numeric_limits<float>::max();
+  if (!(most > 0.0F)) return -kMost;
+  for_lanes(n,
+            [&](auto io, size_t i) HWY_ATTR { io.store(at_most(kMost, io.load(x + i)), x + i); });
+  return kMost;
+}
+
 void softmax_rows(Matrix x) {
   for (size_t r = 0; r < x.rows; ++r) {
     float* row = x.row_data(r);
-    const float most = row_max(row, x.cols);
-    if (most == kMinusInfinity) {
-      std::fill_n(row, x.cols, 0.0F);
-      continue;
-    }
+    float most = row_max(row, x.cols);
+    if (!std::isfinite(most)) most = limit_row(row, x.cols, most);
     const double sum = exp_sum<true>(row, x.cols, most, row);
-    scale_row(row, x.cols, static_cast<float>(1.0 / sum));
+    scale_row(row, x.cols, sum == 0.0 ? 0.0F : static_cast<float>(1.0 / sum));
   }
 }
 

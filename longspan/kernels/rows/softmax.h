@@ -1,7 +1,8 @@
 // Softmax of rows and the cross-entropy built on it.
 //
 // Metered (kSoftmax): 5 FLOPs per element forward (maximum, subtraction, exponential, sum,
-// division), 4 backward. Rows whose elements are all −∞ become zeros.
+// division), 4 backward. Rows whose elements are all −∞ become zeros; +∞ is taken for the largest
+// float, and a row with a NaN is NaN.
 #pragma once
 
 #include <cstdint>

@@ -101,6 +101,26 @@ TEST(Softmax, LargeLogitsDoNotOverflow) {
   });
 }
 
+TEST(Softmax, NaNIsNotHiddenAndInfinityIsTheLargestLogit) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  for_each_target([] {
+    for (const std::size_t cols : {1U, 2U, 3U, 8U, 33U, 1025U}) {
+      for (const std::size_t at : {std::size_t{0}, cols / 2, cols - 1}) {
+        auto x = GuardedMatrix::random(3, cols, 7, 4.0F);
+        x.at(0, at) = kNan;
+        for (std::size_t j = 0; j < cols; ++j) x.at(1, j) = j == at ? kNan : kMinusInfinity;
+        x.at(2, 0) = x.at(2, at) = -kMinusInfinity;
+        softmax_serial(x.view());
+        EXPECT_TRUE(x.intact());
+        EXPECT_TRUE(std::isnan(x.at(0, at)));
+        EXPECT_TRUE(std::isnan(x.at(1, at)));
+        EXPECT_EQ(x.at(2, at), at == 0 ? 1.0F : 0.5F);
+        EXPECT_EQ(x.at(2, cols > 1 && at != 1 ? 1 : 0), cols > 1 && at != 1 ? 0.0F : x.at(2, at));
+      }
+    }
+  });
+}
+
 TEST(Softmax, NoRowsOrNoColumns) {
   for_each_target([] {
     GuardedMatrix no_rows(0, 5);

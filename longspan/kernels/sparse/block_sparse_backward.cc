@@ -87,6 +87,9 @@ void sparse_tile_gradients(const SparseHead& head, const SparseTile& t, const Ti
       if (head.relative.active(t.keys))
         add_relative<kVectors>(head, t, rows, column, x.relative, x.p);
       hide_outside<kVectors>(head, t, rows, column, x.p);
+      for (std::size_t c = column; c < column + kWidth; c += kVectorLanes) {
+        if (exceeds(x.lse + c, false)) limit_to_level(x.p + from + c, rows.count(), x.lse + c);
+      }
       if (head.dropout.active()) {
         for_each_sparse_dropout<kVectors>(
             head, t, rows, column, [&x](std::size_t at, VF f) HWY_ATTR {

@@ -51,6 +51,7 @@ HWY_INLINE void chunk_gradient(const ChunkedHead& head, const ChunkBackward& f, 
   float* p = f.p + lane;
   float* ds = f.ds + lane;
   mask_slots(f.group, f.lanes, lane, s, p);
+  if (exceeds(f.lse + lane, false)) limit_to_level(p, s.count(), f.lse + lane);
   const VF level = hn::LoadU(d, f.lse + lane);
   const VF center = hn::LoadU(d, f.delta + lane);
   for (std::size_t j = s.first; j < s.last; ++j, p += kPitch, ds += kPitch) {

@@ -49,7 +49,8 @@ HWY_INLINE void chunk_softmax(const ChunkedHead& head, const ChunkForward& f, st
                               const Slots& s, const MeetingRange& range) {
   const DF d;
   float* scores = f.scores + lane;
-  const VF top = mask_slots(f.group, f.lanes, lane, s, scores);
+  VF top = mask_slots(f.group, f.lanes, lane, s, scores);
+  if (overflows(top)) top = limit_scores(scores, s.count(), top);
   VF sum = hn::Zero(d);
   for (std::size_t j = s.first; j < s.last; ++j, scores += kPitch) {
     VF p = exp2_nonpositive(d, hn::Sub(hn::LoadU(d, scores), top));
@@ -154,19 +155,21 @@ void merge_block(const ChunkedHead& head, const ChunkBlock& b, std::size_t round
   }
 }
 
-// L, and y = v of the tokens that saw nobody.
+// L, and y = v of the tokens that saw nobody: the whole weight is on themselves, unless their
+// score is none.
 void finish_tokens(const ChunkedHead& head, const ChunkBlock& b, const ChunkForward& f,
                    const ChunkState& state) {
   for (std::size_t i = 0; i < b.lanes; ++i) {
     const auto token = static_cast<std::size_t>(f.group.token[b.slot + i]);
-    if (f.sum[i] > 0.0F) {
+    if (f.sum[i] != 0.0F) {
       state.max[token] = f.max[i] + std::log2(f.sum[i]);
       continue;
     }
     state.max[token] = std::numeric_limits<float>::infinity();
-    if (!head.sees_self) {
-      std::copy_n(head.v.row_data(token), head.v.cols, state.y.row_data(token));
-    }
+    if (head.sees_self) continue;
+    const float whole = 1.0F + 0.0F * head.factor[token];
+    const auto v = head.v.row(token);
+    std::ranges::transform(v, state.y.row_data(token), [whole](float x) { return whole * x; });
   }
 }
 

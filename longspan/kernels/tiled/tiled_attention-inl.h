@@ -185,6 +185,24 @@ inline void finish_state(const QueryState& state, Matrix y, float* lse) {
   transpose<false>(state.o, kPitch, y.cols, y.rows, 1.0F, y.data, y.stride);
 }
 
+inline constexpr float kMostScore = std::numeric_limits<float>::max();
+
+// Whether the scores of a vector of queries with this maximum must be limited: one overflowed.
+// Finite queries and keys have a mean of the values nevertheless.
+HWY_INLINE bool overflows(VF top) {
+  const DF d;
+  return HWY_UNLIKELY(!hn::AllTrue(d, hn::Le(top, hn::Set(d, kMostScore))));
+}
+
+// S = at most the largest float; NaN stays. Returns the same of the maximum.
+inline HWY_NOINLINE VF limit_scores(float* s, std::size_t rows, VF top) {
+  const DF d;
+  for (std::size_t j = 0; j < rows; ++j, s += kPitch) {
+    hn::StoreU(at_most(kMostScore, hn::LoadU(d, s)), d, s);
+  }
+  return at_most(kMostScore, top);
+}
+
 // m, ℓ and c of one vector of queries; S becomes P.
 template <int kVectors>
 HWY_INLINE void online_softmax(float* HWY_RESTRICT s, std::size_t rows, float* HWY_RESTRICT max,
@@ -202,6 +220,10 @@ HWY_INLINE void online_softmax(float* HWY_RESTRICT s, std::size_t rows, float* H
       const R x = load_row<kVectors>(s + j * kPitch);
       top.v0 = hn::Max(top.v0, x.v0);
       if constexpr (kVectors > 1) top.v1 = hn::Max(top.v1, x.v1);
+    }
+    if (overflows(top.v0)) top.v0 = limit_scores(s, rows, top.v0);
+    if constexpr (kVectors > 1) {
+      if (overflows(top.v1)) top.v1 = limit_scores(s + kVectorLanes, rows, top.v1);
     }
     R c, total = load_row<kVectors>(sum);
     c.v0 = exp2_nonpositive(d, hn::Sub(before.v0, top.v0));
@@ -223,6 +245,27 @@ HWY_INLINE void online_softmax(float* HWY_RESTRICT s, std::size_t rows, float* H
     store_row<kVectors>(top, max);
     store_row<kVectors>(total, sum);
     store_row<kVectors>(c, factor);
+  }
+}
+
+// Whether S of a vector of queries must be limited before P is taken again: it overflowed in
+// forward, or may where L = ∞ says that a query sees nothing, or forward added up in another order
+// (`few` queries), so that large scores may come out above L.
+HWY_INLINE bool exceeds(const float* lse, bool few) {
+  const DF d;
+  const VF top = hn::LoadU(d, lse);
+  const auto high = hn::Ge(top, hn::Set(d, kMostScore));
+  return HWY_UNLIKELY(few || !hn::AllFalse(d, high));
+}
+
+// S = at most L + 1: rounding may lift a weight above 1, and does not double it.
+inline HWY_NOINLINE void limit_to_level(float* s, std::size_t rows, const float* lse) {
+  const DF d;
+  const VF top = hn::LoadU(d, lse);
+  for (std::size_t j = 0; j < rows; ++j, s += kPitch) {
+    const VF x = at_most(kMostScore, hn::LoadU(d, s));
+    const auto above = hn::Gt(hn::Sub(x, top), hn::Set(d, 1.0F));
+    hn::StoreU(hn::IfThenElse(above, top, x), d, s);
   }
 }
 

@@ -13,6 +13,9 @@
 //
 //   dPᵀ = V·dyᵀ,  dS = P⊙(dP − D),  dV += Pᵀ·dy,  dK += s·dSᵀ·Q,  dQᵀ += s·Kᵀ·dSᵀ
 //
+// A score that overflows counts as the largest float, so that finite tensors give finite outputs; a
+// query whose scores are all −∞ sees nothing. NaN stays NaN.
+//
 // Tiles that no query of the block can see are skipped, within a tile also groups of lanes. What
 // was executed is counted tile by tile, for real queries and keys: lanes that pad a tile are not
 // work.

@@ -81,6 +81,9 @@ void tile_gradients(const TiledHead& head, const Tile& t, const KeyBlock& keys, 
       mask_scores<kVectors>(head, t, rows, column, p);
       const float* lse = memory + at.lse;
       const float* delta = memory + at.delta;
+      for (std::size_t c = column; c < column + kWidth; c += kVectorLanes) {
+        if (exceeds(lse + c, head.q.rows <= kFewQueries)) limit_to_level(p + c, rows, lse + c);
+      }
       if (head.dropout.active()) {
         score_gradient_dropout<kVectors>(head, t, rows, column, p, ds, lse, delta);
       } else {

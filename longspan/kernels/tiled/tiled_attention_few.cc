@@ -120,6 +120,12 @@ float few_softmax(float* s, std::size_t rows, FewState& state) {
   VF top = hn::Set(d, state.max);
   for (std::size_t j = 0; j < rows; j += kVectorLanes) top = hn::Max(top, hn::LoadU(d, s + j));
   top = hn::MaxOfLanes(d, top);
+  if (overflows(top)) {
+    for (std::size_t j = 0; j < rows; j += kVectorLanes) {
+      hn::StoreU(at_most(kMostScore, hn::LoadU(d, s + j)), d, s + j);
+    }
+    top = at_most(kMostScore, top);
+  }
   const VF before = hn::Set(d, state.max);
   const float factor = hn::GetLane(exp2_nonpositive(d, hn::Sub(before, top)));
   VF sum = hn::Zero(d);
