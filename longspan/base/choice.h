@@ -71,12 +71,15 @@ std::string listed_names() {
 template <NamedEnum Enum>
 class Choice {
  public:
+  // Implicit, so that a config is written with words or enumerators alike.
+  // NOLINTBEGIN(google-explicit-constructor)
   constexpr Choice(Enum value) : value_(value) {}
   template <class Word>
   requires std::convertible_to<Word, std::string_view> Choice(const Word& word)
       : value_(named<Enum>(names_of(Enum{}).who, word)) {}
 
   constexpr operator Enum() const { return value_; }
+  // NOLINTEND(google-explicit-constructor)
   constexpr std::string_view name() const { return name_of(value_); }
 
   static Choice from(std::string_view who, std::string_view word) { return named<Enum>(who, word); }
