@@ -14,6 +14,7 @@
 
 #include "longspan/attention/cluster/clustered_queries.h"
 #include "longspan/attention/exact/flash.h"
+#include "longspan/attention/shown.h"
 
 namespace longspan {
 
@@ -24,12 +25,13 @@ struct ClusteredConfig {
   std::uint64_t seed = 1;
 
   bool operator==(const ClusteredConfig&) const = default;
+  void show_at(std::size_t tokens) { clusters = shown_size(tokens / 8, clusters); }
   template <class See>
   void visit(See see) {
-    see("clusters", clusters);
-    see("bits", bits);
-    see("iterations", iterations);
-    see("seed", seed);
+    see("clusters", clusters, "clusters of the queries of a head, C");
+    see("bits", bits, "bits of a hash");
+    see("iterations", iterations, "steps of k-means");
+    see("seed", seed, "of the planes that hash");
   }
   ClusteringConfig clustering() const { return {clusters, bits, iterations, seed}; }
 };
@@ -37,6 +39,9 @@ struct ClusteredConfig {
 class ClusteredAttention final : public Attention {
  public:
   static constexpr std::string_view kName = "clustered";
+  static constexpr std::string_view kEquations =
+      "c_j = mean of the queries of cluster j\n"
+      "y_i = (softmax(c·kᵀ/√d)·v)_j   for every query i of cluster j";
   ClusteredAttention(const ClusteredConfig& config, const AttentionSite& site);
   static Abilities can(const ClusteredConfig& config);
   std::string_view name() const override { return kName; }

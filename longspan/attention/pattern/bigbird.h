@@ -28,6 +28,7 @@
 
 #include "longspan/attention/attention.h"
 #include "longspan/attention/pattern/pattern.h"
+#include "longspan/attention/shown.h"
 
 namespace longspan {
 
@@ -40,14 +41,15 @@ struct BigBirdConfig {
   bool padded = false;
 
   bool operator==(const BigBirdConfig&) const = default;
+  void show_at(std::size_t tokens) { block = shown_size(tokens / 16, block); }
   template <class See>
   void visit(See see) {
-    see("block", block);
-    see("window", window);
-    see("random", random);
-    see("etc", etc);
-    see("seed", seed);
-    see("padded", padded);
+    see("block", block, "tokens of a block; multiples of 64 fill the tiles");
+    see("window", window, "blocks of the window, an odd number");
+    see("random", random, "blocks that are drawn, by head and layer");
+    see("etc", etc, "global tokens in front, and nothing random; 0: the first and the last block");
+    see("seed", seed, "of the draw");
+    see("padded", padded, "count blocks over the padded length, as Hugging Face does");
   }
 };
 
@@ -60,6 +62,10 @@ struct RandomBlocks {
 class BigBirdAttention final : public Attention, public FixedPattern {
  public:
   static constexpr std::string_view kName = "bigbird";
+  static constexpr std::string_view kEquations =
+      "y_i = Σ_j softmax_j(q_i·k_j/√d)·v_j\n"
+      "over the first and the last block, the window t − w … t + w of the own block t,\n"
+      "w = ⌊window/2⌋, and random others";
   BigBirdAttention(const BigBirdConfig& config, const AttentionSite& site)
       : Attention(can(config)), config_(config), layer_(site.layer) {}
   static Abilities can(const BigBirdConfig& config);
