@@ -87,7 +87,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::Success& e) {  // --help
     std::ostringstream help;
     const int status = app.exit(e, help);
-    fmt::print("{}", help.str());
+    fmt::print("{}", fitted(shown(help.str()), terminal_width(STDOUT_FILENO)));
     return status;
   } catch (const CLI::ParseError& e) {
     say(one_line(e.what()));
