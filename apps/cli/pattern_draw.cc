@@ -1,6 +1,7 @@
 #include "pattern_draw.h"
 
 #include <algorithm>
+#include <memory>
 #include <numeric>
 #include <span>
 #include <vector>
@@ -37,7 +38,6 @@ struct Subject {
     shape.m = shape.n = length;
     shape.d = shape.e = kHeadWidth;
     shape.causal = r.causal;
-    attention->check(shape);
   }
 
   std::string specification;
@@ -47,7 +47,6 @@ struct Subject {
 
 // Whether the weights of so many keys can be read off the whole sequence.
 bool affordable(const Subject& s, std::size_t cells) {
-  if (s.shape.n > kMostProbed) return false;
   const AttentionCost cost = s.attention->cost(s.shape);
   const std::size_t inputs = 5 * s.shape.n * s.shape.heads * kHeadWidth;
   const std::uint64_t passes = (cells + kHeadWidth - 1) / kHeadWidth;
@@ -126,26 +125,25 @@ void paint_weights(std::span<const float> weights, std::string_view reason, Pict
 }  // namespace
 
 Picture draw_pattern(const PatternRequest& r, std::size_t cells) {
-  Subject whole(r, r.length);
-  if (const auto* fixed = dynamic_cast<const FixedPattern*>(&*whole.attention)) {
-    Picture picture(whole.specification, r.length, cells);
-    paint_fixed(whole, *fixed, r.head, picture);
-    return picture;
-  }
-  const std::string_view reason = reason_of(find_mechanism(r.attention).kind);
   cells = std::min(cells, r.length);
-  std::vector<std::size_t> tokens(cells);
-  if (affordable(whole, cells)) {
-    Picture picture(whole.specification, r.length, cells);
-    for (std::size_t i = 0; i < cells; ++i) tokens[i] = picture.token(i);
-    paint_weights(probe(whole, r.head, tokens), reason, picture);
+  // The tokens that are shown, as if there were no others: small whatever the length.
+  Subject few(r, cells);
+  const bool fixed = dynamic_cast<const FixedPattern*>(&*few.attention) != nullptr;
+  if (!fixed) few.attention->check(few.shape);
+  std::unique_ptr<Subject> whole;
+  if (fixed || r.length <= kMostProbed) whole = std::make_unique<Subject>(r, r.length);
+  const bool all = fixed || (whole != nullptr && affordable(*whole, cells));
+  Subject& subject = all ? *whole : few;
+  subject.attention->check(subject.shape);
+  Picture picture(subject.specification, r.length, cells);
+  if (fixed) {
+    paint_fixed(subject, dynamic_cast<const FixedPattern&>(*subject.attention), r.head, picture);
     return picture;
   }
-  // The tokens that are shown, as if there were no others.
-  Subject thinned(r, cells);
-  Picture picture(thinned.specification, r.length, cells);
-  std::iota(tokens.begin(), tokens.end(), 0);
-  paint_weights(probe(thinned, r.head, tokens), reason, picture);
+  std::vector<std::size_t> tokens(cells);
+  for (std::size_t i = 0; i < cells; ++i) tokens[i] = all ? picture.token(i) : i;
+  paint_weights(probe(subject, r.head, tokens), reason_of(find_mechanism(r.attention).kind),
+                picture);
   return picture;
 }
 
