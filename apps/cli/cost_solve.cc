@@ -6,6 +6,7 @@
 #include "longspan/base/config.h"
 #include "longspan/base/memory.h"
 #include "longspan/cost/solve.h"
+#include "terminal.h"
 
 namespace longspan::cli {
 
@@ -99,24 +100,27 @@ std::string budget_text(const SolveBudget& budget) {
 void print_consequences(const SolveQuestion& q, const Workload& w) {
   const ModelConfig& m = w.model;
   if (q.what == SolveFor::kWidth) {
-    fmt::print("  {} heads of {}, FFN {}\n", m.heads, m.d_model / m.heads, w.d_ff());
+    print_wrapped("  ",
+                  fmt::format("{} heads of {}, FFN {}", m.heads, m.d_model / m.heads, w.d_ff()));
   }
   if (m.positions == PositionKind::kLearned && m.max_length > q.workload.model.max_length) {
-    fmt::print("  with a table of {} positions instead of {}\n", m.max_length,
-               q.workload.model.max_length);
+    print_wrapped("  ", fmt::format("with a table of {} positions instead of {}", m.max_length,
+                                    q.workload.model.max_length));
   }
 }
 
 void print_answer(const SolveQuestion& q, const SolveBudget& budget, const SolveAnswer& answer) {
   static constexpr std::array<std::string_view, kSolveFor.size()> kSubjects = {
       "longest sequence", "largest batch", "widest model"};
-  fmt::print("The {} for {} within {} has {}{}.\n", kSubjects[static_cast<std::size_t>(q.what)],
-             use_of(q.terms), budget_text(budget), answer.next ? "" : "at least ",
-             counted(q.what, answer.value));
+  print_wrapped("", fmt::format("The {} for {} within {} has {}{}.",
+                                kSubjects[static_cast<std::size_t>(q.what)], use_of(q.terms),
+                                budget_text(budget), answer.next ? "" : "at least ",
+                                counted(q.what, answer.value)));
   print_consequences(q, answer.workload);
-  fmt::print("  {}: {}\n", counted(q.what, answer.value), need_text(answer.need, budget));
-  fmt::print("  {}: {}\n", counted(q.what, answer.next_value),
-             answer.next ? need_text(*answer.next, budget) : "not asked, " + answer.limit);
+  print_wrapped("  ", counted(q.what, answer.value) + ": " + need_text(answer.need, budget));
+  print_wrapped("  ",
+                counted(q.what, answer.next_value) + ": " +
+                    (answer.next ? need_text(*answer.next, budget) : "not asked, " + answer.limit));
 }
 
 void write_need(std::string_view key, std::size_t value, const Need& need,
@@ -196,16 +200,18 @@ std::string_view unit_of(Measure measure) {
 void print_crossover(const MechanismCrossover& c, const std::string& first,
                      const std::string& second) {
   const auto line = [&](const MechanismCrossover::At& at) {
-    fmt::print("  {}: {} against {}\n", counted(SolveFor::kLength, at.length),
-               to_grouped_decimal(at.first), to_grouped_decimal(at.second));
+    print_wrapped("  ", fmt::format("{}: {} against {}", counted(SolveFor::kLength, at.length),
+                                    to_grouped_decimal(at.first), to_grouped_decimal(at.second)));
   };
   if (!c.from) {
-    fmt::print("{} does not take fewer {} than {} at {}, the most that is looked at.\n", first,
-               unit_of(c.measure), second, counted(SolveFor::kLength, c.last.length));
+    print_wrapped(
+        "",
+        fmt::format("{} does not take fewer {} than {} at {}, the most that is looked at.", first,
+                    unit_of(c.measure), second, counted(SolveFor::kLength, c.last.length)));
     return line(c.last);
   }
-  fmt::print("{} takes fewer {} than {} from {} on.\n", first, unit_of(c.measure), second,
-             counted(SolveFor::kLength, c.from->length));
+  print_wrapped("", fmt::format("{} takes fewer {} than {} from {} on.", first, unit_of(c.measure),
+                                second, counted(SolveFor::kLength, c.from->length)));
   if (c.before) line(*c.before);
   line(*c.from);
 }

@@ -33,7 +33,7 @@ std::string bar(double share, std::size_t width) {
 std::string beginning(const std::string& text, std::size_t columns) {
   const std::string line = shown(text);
   std::size_t end = line.size();
-  while (columns_of(line.substr(0, end)) > columns) --end;
+  while (columns_of(line.substr(0, end)) > columns || line.substr(0, end).ends_with(' ')) --end;
   return line.substr(0, end);
 }
 }  // namespace

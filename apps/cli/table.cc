@@ -75,15 +75,13 @@ std::size_t Table::total(const Layout& layout) const {
          std::accumulate(layout.widths.begin(), layout.widths.end(), std::size_t{0});
 }
 
-// Narrows gaps, then the texts, until the columns fit; says whether they do.
+// Narrows the texts, then the gaps, until the columns fit; says whether they do.
 bool Table::fit(Layout& layout, std::size_t width) const {
-  for (layout.gap = 2; total(layout) > width && layout.gap > 1;) --layout.gap;
+  layout.gap = 2;
   for (std::size_t i = 0; i < layout.columns.size() && total(layout) > width; ++i) {
     if (!columns_[layout.columns[i]].wraps) continue;
-    layout.gap = 2;
-    const std::size_t excess = total(layout) - std::min(total(layout), width);
-    const std::size_t least = std::min(kNarrowest, layout.widths[i]);
-    layout.widths[i] = std::max(least, layout.widths[i] - std::min(layout.widths[i], excess));
+    const std::size_t excess = std::min(layout.widths[i], total(layout) - width);
+    layout.widths[i] = std::max(std::min(kNarrowest, layout.widths[i]), layout.widths[i] - excess);
   }
   if (total(layout) > width) layout.gap = 1;
   return total(layout) <= width;

@@ -92,8 +92,11 @@ std::vector<std::string> small_training(const std::string& out,
 void expect_fits(const std::string& text, std::size_t columns) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
-    const auto letters = std::ranges::count_if(
-        line, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; });
+    // A mark over a letter takes no column: U+0300 to U+036F are the bytes CC and CD and one more.
+    const auto letters = std::ranges::count_if(line, [](char c) {
+      const auto byte = static_cast<unsigned char>(c);
+      return (byte & 0xC0U) != 0x80U && byte != 0xCCU && byte != 0xCDU;
+    });
     EXPECT_LE(static_cast<std::size_t>(letters), columns) << line;
     EXPECT_FALSE(line.ends_with(' ')) << '"' << line << '"';
   }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -113,6 +114,67 @@ TEST(Terminal, LeavesGeneratedTextAlone) {
   const std::string written = longspan(words).out;
   EXPECT_THAT(written, HasSubstr("…–×"));
   EXPECT_EQ(longspan(words, {.environment = {{"LC_ALL", "C"}}}).out, written);
+}
+
+// What the program writes to a terminal of so many columns, with `environment` before it.
+std::string on_terminal(const std::string& environment, int columns, const Words& words) {
+  const TemporaryDirectory scratch;
+  write_bytes(scratch / "terminal.py", R"(import fcntl, os, pty, struct, sys, termios
+child, terminal = pty.fork()
+if child == 0:
+    fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack('HHHH', 24, int(sys.argv[2]), 0, 0))
+    os.execvp(sys.argv[3], sys.argv[3:])
+with open(sys.argv[1], 'wb') as out:
+    while True:
+        try:
+            part = os.read(terminal, 4096)
+        except OSError:
+            break
+        if not part: break
+        out.write(part)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+)");
+  std::string command = fmt::format(
+      "env -u COLUMNS -u NO_COLOR TERM=xterm {} python3 '{}' '{}' {} '{}/longspan'", environment,
+      (scratch / "terminal.py").string(), (scratch / "out").string(), columns, LONGSPAN_BINARY_DIR);
+  for (const std::string& word : words) command += " '" + word + "'";
+  EXPECT_EQ(std::system(command.c_str()), 0) << command;
+  return read_bytes(scratch / "out");
+}
+
+TEST(Terminal, HasItsOwnWidthAndColours) {
+  const Words window = {"pattern", "window:window=4", "--length", "60"};
+  const std::string coloured = on_terminal("LC_ALL=C.UTF-8", 40, window);
+  EXPECT_THAT(coloured, HasSubstr("sampled: 40 of 60 tokens"));
+  EXPECT_THAT(coloured, HasSubstr("\x1b[44m "));
+  for (const char* refusal : {"NO_COLOR=1", "TERM=dumb"}) {
+    EXPECT_THAT(on_terminal(fmt::format("LC_ALL=C.UTF-8 {}", refusal), 40, window),
+                ::testing::Not(HasSubstr("\x1b")))
+        << refusal;
+  }
+}
+
+TEST(Terminal, TheProgressLineFitsIt) {
+  for (const int columns : {40, 70}) {
+    for (const bool unicode : {true, false}) {
+      const TemporaryDirectory scratch;
+      Words words = small_training((scratch / "model").string());
+      std::erase(words, "--quiet");
+      const std::string said = on_terminal(unicode ? "LC_ALL=C.UTF-8" : "LC_ALL=C", columns, words);
+      ASSERT_THAT(said, HasSubstr("\r\x1b[K"));
+      EXPECT_EQ(is_ascii(said), !unicode || columns < 60) << said;
+      int lines = 0;
+      for (std::size_t at = 0; (at = said.find("\r\x1b[K", at)) != std::string::npos;) {
+        at += 4;
+        const std::string line = said.substr(at, said.find_first_of("\r\n", at) - at);
+        if (line.find("step ") > 24) continue;  // what follows the last of them
+        if (line.starts_with("checkpoint")) continue;
+        ++lines;
+        expect_fits(line, static_cast<std::size_t>(columns));
+      }
+      EXPECT_GT(lines, 0);
+    }
+  }
 }
 
 // Every sign that the program prints has words in ASCII: a new one in a text is found here.
