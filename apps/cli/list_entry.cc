@@ -36,9 +36,10 @@ struct Explanation {
 struct Ability {
   bool Abilities::*has;
   std::string_view words;
+  bool missed = true;  // where it is not there
 };
 constexpr std::array<Ability, 12> kAbilities = {{
-    {&Abilities::exact, "exact"},
+    {&Abilities::exact, "exact", false},
     {&Abilities::causal, "causal"},
     {&Abilities::cross, "cross-attention"},
     {&Abilities::decode, "decoding"},
@@ -47,15 +48,15 @@ constexpr std::array<Ability, 12> kAbilities = {{
     {&Abilities::boolean_mask, "boolean masks"},
     {&Abilities::dropout, "dropout"},
     {&Abilities::grouped_heads, "grouped heads"},
-    {&Abilities::value_heads, "more value heads"},
-    {&Abilities::pooled, "pooled queries"},
-    {&Abilities::shared_qk, "keys that are the queries"},
+    {&Abilities::value_heads, "more value heads", false},
+    {&Abilities::pooled, "pooled queries", false},
+    {&Abilities::shared_qk, "keys that are the queries", false},
 }};
 
 std::string with_ability(const Abilities& abilities, bool wanted) {
   std::string list;
   for (const Ability& ability : kAbilities) {
-    if (abilities.*ability.has != wanted) continue;
+    if (abilities.*ability.has != wanted || (!wanted && !ability.missed)) continue;
     list += (list.empty() ? "" : ", ") + std::string(ability.words);
   }
   return list;
@@ -76,11 +77,12 @@ Explanation explained(const Mechanism& m) {
              {"memory", std::string(m.memory)},
              {"gives up", m.gives_up.empty() ? "nothing" : std::string(m.gives_up)},
              {"can", with_ability(abilities, true)},
-             {"cannot", with_ability(abilities, false)},
              {"parameters", own == 0 ? "none of its own"
                                      : fmt::format("{} of its own in a layer of 8 heads of 64 and "
                                                    "up to 4096 tokens",
                                                    own)}};
+  const std::string missing = with_ability(abilities, false);
+  if (!missing.empty()) e.facts.insert(e.facts.end() - 1, {"cannot", missing});
   if (!abilities.not_causal.empty()) e.facts.emplace_back("not causal", abilities.not_causal);
   e.equations = lines_in(m.equations);
   if (m.options != nullptr) e.options = m.options();

@@ -11,6 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "longspan/base/parallel.h"
+#include "longspan/io/json_file.h"
+#include "longspan/predict/calibration.h"
+#include "longspan/predict/operation.h"
 #include "longspan/testing/command_line.h"
 
 namespace longspan::testing {
@@ -473,6 +477,32 @@ TEST(Cost, FormulasAreJsonWhereAsked) {
   EXPECT_EQ(latex.at("notation"), "latex");
   EXPECT_EQ(latex.at("formulas").size(), 3U);
   EXPECT_THAT(latex.at("formulas").at("executed").dump(), HasSubstr("^{2}"));
+}
+
+TEST(Cost, SaysLongTimesInHoursAndMinutes) {
+  const TemporaryDirectory cache;
+  setenv("XDG_CACHE_HOME", cache.path().c_str(), 1);
+  const int usual_threads = thread_count();
+  set_thread_count(1);
+  Calibration slow;
+  slow.machine = this_machine();
+  slow.fma_peak = slow.bandwidth = 1e9;
+  slow.call_seconds = 1e-6;
+  slow.caches = slow.memory = 1e6;
+  const Model model({.attention = "full", .family = Family::kDecoder});
+  for (const Operation& o : step_operations(model, {.batch = 1, .length = 32}, OptimizerConfig{})) {
+    slow.rates[o.rate].warm.assign(o.x.size(), 1e-8);
+  }
+  const std::filesystem::path path = calibration_path(slow.machine);
+  std::filesystem::create_directories(path.parent_path());
+  write_json(path, to_json(slow));
+  const Outcome outcome =
+      longspan({"cost", "--model", "gpt2", "--tokens", "300e9", "--threads", "1"});
+  unsetenv("XDG_CACHE_HOME");
+  set_thread_count(usual_threads);
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, ::testing::ContainsRegex("[0-9]+ (h [0-9]+ min|min [0-9]+ s), "));
+  EXPECT_THAT(outcome.out, ::testing::ContainsRegex("time of all tokens: [0-9.e+]+ years"));
 }
 
 TEST(Cost, TablesFitTheTerminal) {

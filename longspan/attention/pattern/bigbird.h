@@ -64,8 +64,8 @@ class BigBirdAttention final : public Attention, public FixedPattern {
   static constexpr std::string_view kName = "bigbird";
   static constexpr std::string_view kEquations =
       "y_i = Σ_j softmax_j(q_i·k_j/√d)·v_j\n"
-      "over the first and the last block, the window t − w … t + w of the own block t,\n"
-      "w = ⌊window/2⌋, and random others";
+      "over the first block, the last, the window t − w … t + w of the own block t\n"
+      "(w = ⌊window/2⌋) and random others";
   BigBirdAttention(const BigBirdConfig& config, const AttentionSite& site)
       : Attention(can(config)), config_(config), layer_(site.layer) {}
   static Abilities can(const BigBirdConfig& config);
