@@ -5,15 +5,18 @@
 #include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "calibration_cache.h"
 #include "command.h"
+#include "compare_make.h"
 #include "longspan/base/config.h"
 #include "longspan/base/error.h"
 #include "longspan/base/memory.h"
 #include "longspan/base/parallel.h"
 #include "longspan/compare/advice.h"
+#include "longspan/compare/compare_plan.h"
 #include "longspan/report/compare_summary.h"
 
 namespace longspan::cli {
@@ -25,8 +28,8 @@ constexpr std::size_t kShown = 8;
 struct AdviseOptions {
   CompareSettings settings;
   std::uint64_t length = 0;
-  std::string memory;
-  std::string error;
+  std::optional<std::uint64_t> memory;
+  std::optional<double> error;
   bool train = false;
 };
 
@@ -39,13 +42,9 @@ AdviceQuestion question_of(const AdviseOptions& o) {
   require(q.settings.heads > 0 && q.settings.d_model % q.settings.heads == 0,
           "[advise] width {} does not divide into {} heads; need a multiple", q.settings.d_model,
           q.settings.heads);
-  if (!o.memory.empty()) {
-    q.memory = static_cast<double>(parse_bytes("advise", "memory", o.memory));
-  }
-  if (!o.error.empty()) {
-    q.error = parse_number("advise", "error", o.error);
-    require(*q.error >= 0.0, "[advise] --error is '{}'; need a number from 0", o.error);
-  }
+  check_countable("advise", q.settings, q.length);
+  if (o.memory) q.memory = static_cast<double>(*o.memory);
+  q.error = o.error;
   return q;
 }
 
@@ -144,19 +143,25 @@ void add_advise(CLI::App& app, const Common& common) {
   CLI::App* command = app.add_subcommand("advise", "Which attention for a length, and why");
   const auto o = std::make_shared<AdviseOptions>();
   CompareSettings& s = o->settings;
-  command->add_option("--length", o->length, "Tokens")->required()->check(CLI::PositiveNumber);
+  add_number(*command, "--length", o->length, "Tokens", from_to(1, kLongestCompared))
+      ->default_str("")
+      ->required();
   command->add_flag("--causal", s.causal, "No token may see later ones");
   command->add_flag("--train", o->train, "A training step, not inference");
-  command->add_option("--memory", o->memory, "At most this much: 4GiB");
-  command->add_option("--error", o->error,
-                      "At most this far from exact attention on random inputs: 0.05");
+  add_read(*command, "--memory", "At most this much: 4GiB", "", "Options",
+           [&memory = o->memory](const std::string& text) {
+             memory = parse_bytes("advise", "--memory", text);
+           })
+      ->type_name("BYTES");
+  add_number(*command, "--error", o->error,
+             "At most this far from exact attention on random inputs: 0.05", from_to(0, 1e6));
   const char* group = "Model";
   command->add_flag("--bare", s.bare, "Attention alone, without the model around it")->group(group);
-  add_number(*command, "--layers", s.layers, "Layers", group);
-  add_number(*command, "--d-model", s.d_model, "Width", group);
-  add_number(*command, "--heads", s.heads, "Heads", group);
-  add_number(*command, "--d-ff", s.d_ff, "Width of the feed-forward layers", group);
-  add_number(*command, "--batch", s.batch, "Sequences at a time", group);
+  add_number(*command, "--layers", s.layers, "Layers", kLayers, group);
+  add_number(*command, "--d-model", s.d_model, "Width", kWidth, group);
+  add_number(*command, "--heads", s.heads, "Heads", kHeads, group);
+  add_number(*command, "--d-ff", s.d_ff, "Width of the feed-forward layers", kSomeWidth, group);
+  add_number(*command, "--batch", s.batch, "Sequences at a time", kSequences, group);
   command->footer(
       "Examples:\n"
       "  longspan advise --length 8192\n"

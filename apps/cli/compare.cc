@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "calibration_cache.h"
 #include "command.h"
@@ -30,13 +31,15 @@ namespace longspan::cli {
 
 namespace {
 
+constexpr Bounds kLengths = from_to(1, kLongestCompared);
+
 struct CompareOptions {
   CompareSettings settings;
   std::string attention;
-  std::string lengths;
+  std::vector<std::uint64_t> lengths;
   std::uint64_t length = 0;
   std::uint64_t rounds = 5;
-  std::string budget = "2m";
+  double budget = 120.0;  // seconds
   std::string from;
   std::string out;
   std::string add, render, against;
@@ -106,7 +109,7 @@ PlanRequest request_of(const CompareOptions& o) {
   PlanRequest request;
   request.settings = o.settings;
   request.settings.threads = static_cast<std::uint64_t>(thread_count());
-  request.settings.budget_seconds = parse_duration(o.budget);
+  request.settings.budget_seconds = o.budget;
   if (!o.from.empty()) request.settings.inputs = o.from;
   const CompareSettings& s = request.settings;
   require(s.batch > 0 && s.layers > 0, "[compare] {} sequences, {} layers; need at least one",
@@ -118,13 +121,14 @@ PlanRequest request_of(const CompareOptions& o) {
           "[compare] --from is '{}'; need the directory of a model", o.from);
   if (!o.from.empty()) check_source(o.from);
   request.attention = attention_list(o.attention);
-  if (!o.lengths.empty()) request.lengths = length_list(o.lengths);
+  request.lengths = o.lengths;
   // The length that is asked for comes first, what it takes to see where it comes from after it.
   for (std::uint64_t n = o.length; n > 0; n /= 2) {
     request.lengths.push_back(n);
     if (n <= kShortestCompared) break;
   }
-  request.rounds = std::max<std::uint64_t>(1, o.rounds);
+  for (const std::uint64_t n : request.lengths) check_countable("compare", s, n);
+  request.rounds = o.rounds;
   request.memory = static_cast<double>(available_memory());
   return request;
 }
@@ -249,21 +253,30 @@ void add_options(CLI::App& command, CompareOptions& o) {
   add_choice(command, "task", s.task, "A pass or a whole training step");
   command.add_option("--attention", o.attention,
                      "KIND[:key=value,…],… as longspan list names them; all unless given");
-  command.add_option("--lengths", o.lengths,
-                     "256,512,…; doubling from 256 as far as the budget goes unless given");
-  add_number(command, "--length", o.length, "Doubling from 256 to this one, which comes first");
-  add_text(command, "--budget", o.budget, "Time for the whole run: 90s, 2m, 1h");
-  add_number(command, "--rounds", o.rounds, "Measurements of each, in turn with all others");
+  const char* group = "Options";
+  add_read(command, "--lengths",
+           "256,512,…; doubling from 256 as far as the budget goes unless given",
+           ends_in_words(kLengths), group,
+           [&o](const std::string& text) { o.lengths = length_list(text); });
+  add_number(command, "--length", o.length, "Doubling from 256 to this one, which comes first",
+             kLengths);
+  add_read(command, "--budget", "Time for the whole run: 90s, 2m, 1h", "up to 720h", group,
+           [&o](const std::string& text) { o.budget = parse_duration(text); })
+      ->type_name("DURATION")
+      ->default_str("2m");
+  add_number(command, "--rounds", o.rounds, "Measurements of each, in turn with all others",
+             from_to(1, 1000));
   command.add_option("--from", o.from, "Measure errors on what this trained model attends to");
-  const char* group = "Model";
+  group = "Model";
   command.add_flag("--bare", s.bare, "Attention alone, without the model around it")->group(group);
   command.add_flag("--causal", s.causal, "A decoder: no token sees later ones")->group(group);
-  add_number(command, "--layers", s.layers, "Layers", group);
-  add_number(command, "--d-model", s.d_model, "Width", group);
-  add_number(command, "--heads", s.heads, "Heads", group);
-  add_number(command, "--d-ff", s.d_ff, "Width of the feed-forward layers", group);
-  add_number(command, "--batch", s.batch, "Sequences at a time", group);
-  add_number(command, "--seed", s.seed, "Of what is drawn", group);
+  add_number(command, "--layers", s.layers, "Layers", kLayers, group);
+  add_number(command, "--d-model", s.d_model, "Width", kWidth, group);
+  add_number(command, "--heads", s.heads, "Heads", kHeads, group);
+  add_number(command, "--d-ff", s.d_ff, "Width of the feed-forward layers", kSomeWidth, group);
+  add_number(command, "--batch", s.batch, "Sequences at a time", kSequences, group);
+  add_number(command, "--seed", s.seed, "Of what is drawn", Bounds::of_type<std::uint64_t>(),
+             group);
   group = "Results";
   command
       .add_option("--out", o.out,

@@ -2,20 +2,19 @@
 // signal n asked it to stop; 1: anything else that went wrong.
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <exception>
 #include <new>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <system_error>
-#include <vector>
 
 #include "command.h"
-#include "longspan/base/config.h"
 #include "longspan/base/error.h"
 #include "longspan/base/parallel.h"
 #include "output.h"
+#include "parse_errors.h"
 #include "stop.h"
 
 namespace longspan::cli {
@@ -23,25 +22,10 @@ namespace {
 
 constexpr int kFailure = 1;
 constexpr int kWrongInput = 2;
+constexpr std::string_view kTooLarge =
+    "[memory] the machine refused more memory; use a smaller model, batch or length";
 
-void say(std::string_view sentence) { fmt::print(stderr, "longspan: {}\n", sentence); }
-
-// CLI11 calls an unknown command an unexpected argument; a name close to it helps more.
-void check_command(const CLI::App& app, int argc, char** argv) {
-  if (argc < 2 || argv[1][0] == '-') return;
-  std::vector<std::string_view> known;
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
-  for (const std::string& name : names) known.emplace_back(name);
-  if (std::ranges::find(known, std::string_view(argv[1])) == known.end()) {
-    throw_unknown("longspan", "command", argv[1], known);
-  }
-}
-
-std::string one_line(std::string text) {
-  std::ranges::replace(text, '\n', ' ');
-  return text;
-}
+void say(std::string_view sentence) { fmt::print(stderr, "longspan: {}\n", visible(sentence)); }
 
 int run(int argc, char** argv) {
   CLI::App app("longspan: what an attention costs and how good it is, predicted and measured");
@@ -56,10 +40,11 @@ int run(int argc, char** argv) {
       "  longspan generate model --prompt 'Once upon'\n"
       "longspan COMMAND --help explains each.");
   Common common;
-  app.add_option("--threads", common.threads, "Threads; all cores unless given")
-      ->check(CLI::Range(1, 1024));
+  add_number(app, "--threads", common.threads, "Threads; all cores unless given", from_to(1, 1024))
+      ->default_str("");
   app.add_flag("--json", common.json, "Machine-readable output");
   app.add_flag("--quiet", common.quiet, "No progress and no notes");
+  app.set_version_flag("--version", &version_text, "Version, instruction set and threads");
   app.fallthrough();
   app.parse_complete_callback([&] {
     if (common.threads > 0) set_thread_count(common.threads);
@@ -76,9 +61,13 @@ int run(int argc, char** argv) {
   add_cost(app, common);
   add_pattern(app, common);
   add_version(app, common);
-  for (CLI::App* command : app.get_subcommands({})) command->fallthrough();
+  add_help(app);
+  refuse_values_of_flags(app);
+  for (CLI::App* command : app.get_subcommands({})) {
+    command->fallthrough();
+    refuse_values_of_flags(*command);
+  }
   try {
-    check_command(app, argc, argv);
     app.parse(argc, argv);
     return 0;
   } catch (const CLI::Success& e) {  // --help
@@ -87,8 +76,7 @@ int run(int argc, char** argv) {
     fmt::print("{}", help.str());
     return status;
   } catch (const CLI::ParseError& e) {
-    say(one_line(e.what()));
-    return kWrongInput;
+    explain(e, app);
   }
 }
 
@@ -106,15 +94,18 @@ int run_and_explain(int argc, char** argv) {
   } catch (const Error& e) {
     say(e.what());
     return kWrongInput;
+  } catch (const std::length_error&) {  // more than any memory holds
+    say(kTooLarge);
+    return kFailure;
   } catch (const std::bad_alloc&) {
-    say("[memory] the machine refused more memory; use a smaller model, batch or length");
+    say(kTooLarge);
     return kFailure;
   } catch (const std::system_error& e) {
     if (lost_output(e)) return 0;
-    say(one_line(e.what()));
+    say(e.what());
     return kFailure;
   } catch (const std::exception& e) {
-    say(one_line(e.what()));
+    say(e.what());
     return kFailure;
   }
 }

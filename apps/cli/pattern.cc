@@ -130,7 +130,6 @@ void save(const Options& o, const Picture& picture) {
 }
 
 void run(const Options& o, const Common& common) {
-  require(o.length > 0, "[pattern] a length of 0; need at least 1");
   require(o.head < o.heads, "[pattern] head {} of {}; need one from 0 to {}", o.head, o.heads,
           o.heads - 1);
   require_mechanism("pattern", o.attention);
@@ -154,9 +153,9 @@ void add_pattern(CLI::App& app, const Common& common) {
   const auto o = std::make_shared<Options>();
   command->add_option("attention", o->attention, "KIND[:key=value,…], as longspan list names it")
       ->required();
-  add_number(*command, "--length", o->length, "Tokens");
-  add_number(*command, "--heads", o->heads, "Heads");
-  add_number(*command, "--head", o->head, "The head to show");
+  add_number(*command, "--length", o->length, "Tokens", from_to(1, 65536));
+  add_number(*command, "--heads", o->heads, "Heads", from_to(1, 1024));
+  add_number(*command, "--head", o->head, "The head to show", from_to(0, 1023));
   command->add_flag("--causal", o->causal, "With a causal mask");
   add_text(*command, "--out", o->out, "Also write the picture: file.svg or file.png");
   add_overwrite(*command, o->existing);

@@ -50,7 +50,67 @@ std::string error_of(Body body) {
 
 TEST(Registry, RefusesAbsurdOptions) {
   EXPECT_EQ(error_of([] { abilities_of("bigbird:seed=99999999999999,block=99999999999999"); }),
-            "[bigbird] block is 99999999999999; need at most 16777216");
+            "[bigbird] block is '99999999999999'; need a whole number from 1 to 1e7");
+  EXPECT_EQ(error_of([] { abilities_of("performer:epsilon=nan"); }),
+            "[performer] epsilon is 'nan'; need a number from 0 to 1");
+  EXPECT_EQ(error_of([] { abilities_of("memory-compressed:stride=100000"); }),
+            "[memory-compressed] stride is '100000'; need a whole number from 1 to 1024");
+  EXPECT_EQ(error_of([] { abilities_of("reformer:buckets=1000000"); }),
+            "[reformer] buckets is '1000000'; need a whole number from 2 to 4096");
+  EXPECT_EQ(error_of([] { abilities_of("reformer:buckets=4096x4096x2"); }),
+            "[reformer] buckets is '4096x4096x2'; need a product of at most 16777216");
+  EXPECT_EQ(error_of([] { abilities_of("longformer:dilation=1:0"); }),
+            "[longformer] dilation is '0'; need a whole number from 1 to 1e7");
+}
+
+TEST(Registry, NoNumberOfAnOptionIsAnythingElse) {
+  for (const char* option : {"clustered:clusters",
+                             "clustered:bits",
+                             "clustered:iterations",
+                             "clustered:seed",
+                             "improved-clustered:clusters",
+                             "improved-clustered:topk",
+                             "improved-clustered:bits",
+                             "improved-clustered:iterations",
+                             "reformer:chunk",
+                             "reformer:rounds",
+                             "reformer:before",
+                             "reformer:after",
+                             "reformer:seed",
+                             "reformer:buckets",
+                             "linear:epsilon",
+                             "performer:features",
+                             "performer:redraw",
+                             "performer:seed",
+                             "performer:epsilon",
+                             "performer:sum_epsilon",
+                             "performer:relu_epsilon",
+                             "linformer:k",
+                             "linformer:length",
+                             "memory:tokens",
+                             "memory-compressed:stride",
+                             "bigbird:block",
+                             "bigbird:window",
+                             "bigbird:random",
+                             "bigbird:etc",
+                             "bigbird:seed",
+                             "local:block",
+                             "local:before",
+                             "local:after",
+                             "longformer:window",
+                             "longformer:global",
+                             "longformer:dilation",
+                             "window:window",
+                             "window:dilation",
+                             "deberta:span",
+                             "deberta:buckets",
+                             "deberta:epsilon"}) {
+    for (const char* value :
+         {"nan", "inf", "-inf", "-1", "1e400", "18446744073709551616", "abc", "", "0x10", "1e30"}) {
+      const std::string specification = fmt::format("{}={}", option, value);
+      EXPECT_NE(error_of([&] { abilities_of(specification); }), "no error") << specification;
+    }
+  }
 }
 
 TEST(Registry, SuggestsTheNearestName) {

@@ -27,19 +27,10 @@ namespace longspan {
 
 namespace {
 
-// Beyond any use, and far enough from where counts in 64 bits would overflow.
-constexpr std::size_t kMostOption = std::size_t{1} << 24U;
-
 template <class Kind, class Config>
 Config parse(std::string_view options) {
   Config config;
   parse_options(Kind::kName, options, config);
-  config.visit([](std::string_view name, const auto& field) {
-    if constexpr (std::same_as<std::remove_cvref_t<decltype(field)>, std::size_t>) {
-      require(field <= kMostOption || name == "seed", "[{}] {} is {}; need at most {}", Kind::kName,
-              name, field, kMostOption);
-    }
-  });
   return config;
 }
 

@@ -31,10 +31,10 @@ TEST(ModelConfig, SaysWhatCannotBeBuilt) {
             "[model] a classifier head on a decoder; need an encoder");
   EXPECT_EQ(error_of("dropout=1"), "[model] dropout is 1; need 0 ≤ dropout < 1");
   EXPECT_EQ(error_of("norm_epsilon=0"), "[model] norm_epsilon is 0; need a positive number");
-  EXPECT_EQ(error_of("norm_epsilon=inf"), "[model] norm_epsilon is inf; need a positive number");
+  EXPECT_EQ(error_of("norm_epsilon=inf"), "[model] norm_epsilon is 'inf'; need a finite number");
   EXPECT_EQ(error_of("rotary_base=0"), "[model] rotary_base is 0; need a positive number");
   EXPECT_EQ(error_of("init_deviation=nan"),
-            "[model] init_deviation is nan; need a number of 0 or more");
+            "[model] init_deviation is 'nan'; need a finite number");
   EXPECT_EQ(error_of("positions=rotary,d_model=12,heads=4"),
             "[rotary] heads are 3 wide; need an even width");
 }
@@ -102,7 +102,8 @@ TEST(Model, RefusesBatchesThatDoNotFit) {
             "[model] 5 tokens; the model takes at most 4");
   EXPECT_EQ(batch_error(c, {.batch = 1, .length = 2, .tokens = two, .targets = bad}),
             "[model] target 5 is outside 0 to 4");
-  EXPECT_EQ(batch_error(c, {.batch = 1, .length = 2, .tokens = two}), "[model] 0 targets; need 2");
+  EXPECT_EQ(batch_error(c, {.batch = 1, .length = 2, .tokens = two}),
+            "[model] 0 targets for 2 rows of scores; need one of each row");
   EXPECT_EQ(batch_error(c, {.batch = 1, .length = 2, .tokens = bad, .targets = two}),
             "[embedding] token 5 is outside the vocabulary of 5");
   EXPECT_EQ(

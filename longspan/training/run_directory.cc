@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -162,7 +163,7 @@ LoadedRun load_run(const std::filesystem::path& directory) {
 }
 
 bool Patience::improved(double loss, std::uint64_t step) {
-  if (best && !(loss < *best)) {
+  if (!std::isfinite(loss) || (best && !(loss < *best))) {
     ++waited;
     return false;
   }

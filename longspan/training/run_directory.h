@@ -16,6 +16,7 @@
 #include <optional>
 #include <string>
 
+#include "longspan/base/number.h"
 #include "longspan/io/checkpoint.h"
 #include "longspan/learning/trainer.h"
 #include "longspan/models/model.h"
@@ -35,8 +36,8 @@ struct DataConfig {
   void visit(See see) {
     see("task", task);
     see("checksum", checksum);
-    see("batch", batch);
-    see("accumulate", batches_per_update);
+    see("batch", batch, from_to(1, 1e6));
+    see("accumulate", batches_per_update, from_to(1, 1e6));
   }
 };
 

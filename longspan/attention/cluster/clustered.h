@@ -14,6 +14,7 @@
 
 #include "longspan/attention/cluster/clustered_queries.h"
 #include "longspan/attention/exact/flash.h"
+#include "longspan/base/number.h"
 
 namespace longspan {
 
@@ -26,9 +27,9 @@ struct ClusteredConfig {
   bool operator==(const ClusteredConfig&) const = default;
   template <class See>
   void visit(See see) {
-    see("clusters", clusters);
-    see("bits", bits);
-    see("iterations", iterations);
+    see("clusters", clusters, from_to(1, 1e6));
+    see("bits", bits, from_to(1, 63));
+    see("iterations", iterations, from_to(1, 1000));
     see("seed", seed);
   }
   ClusteringConfig clustering() const { return {clusters, bits, iterations, seed}; }

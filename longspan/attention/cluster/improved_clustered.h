@@ -51,10 +51,10 @@ struct ImprovedClusteredConfig {
   bool operator==(const ImprovedClusteredConfig&) const = default;
   template <class See>
   void visit(See see) {
-    see("clusters", clusters);
-    see("topk", topk);
-    see("bits", bits);
-    see("iterations", iterations);
+    see("clusters", clusters, from_to(1, 1e6));
+    see("topk", topk, from_to(1, 1e6));
+    see("bits", bits, from_to(1, 63));
+    see("iterations", iterations, from_to(1, 1000));
     see("gradient", gradient);
     see("causal", causal);
     see("seed", seed);

@@ -95,11 +95,11 @@ struct ReformerConfig {
   bool operator==(const ReformerConfig&) const = default;
   template <class See>
   void visit(See see) {
-    see("chunk", chunk);
-    see("rounds", rounds);
+    see("chunk", chunk, from_to(1, 1e7));
+    see("rounds", rounds, from_to(1, 100));
     see("buckets", buckets);
-    see("before", before);
-    see("after", after);
+    see("before", before, from_to(0, 1e7));
+    see("after", after, from_to(0, 1e7));
     see("scaling", scaling);
     see("same_bucket", same_bucket);
     see("deduplicate", deduplicate);

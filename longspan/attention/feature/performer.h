@@ -22,6 +22,7 @@
 
 #include "longspan/attention/attention.h"
 #include "longspan/attention/feature/performer_features.h"
+#include "longspan/base/number.h"
 #include "longspan/kernels/feature/feature_scan.h"
 
 namespace longspan {
@@ -45,14 +46,14 @@ struct PerformerConfig {
   template <class See>
   void visit(See see) {
     see("kernel", kernel);
-    see("features", features);
+    see("features", features, from_to(0, 65536));
     see("orthogonal", orthogonal);
     see("norms", norms);
-    see("redraw", redraw);
+    see("redraw", redraw, from_to(0, 1e12));
     see("seed", seed);
-    see("epsilon", epsilon);
-    see("sum_epsilon", sum_epsilon);
-    see("relu_epsilon", relu_epsilon);
+    see("epsilon", epsilon, from_to(0, 1));
+    see("sum_epsilon", sum_epsilon, from_to(0, 1));
+    see("relu_epsilon", relu_epsilon, from_to(0, 1));
   }
 };
 

@@ -8,6 +8,7 @@
 #include "longspan/base/cost.h"
 #include "longspan/base/error.h"
 #include "longspan/base/integers.h"
+#include "longspan/base/number.h"
 #include "longspan/base/parallel.h"
 #include "longspan/kernels/gemm/gemm.h"
 
@@ -57,7 +58,7 @@ MatrixView<T> columns(const HeadsView<T>& x, std::size_t b, std::size_t piece, s
 }  // namespace
 
 Abilities LinformerAttention::can(const LinformerConfig& c) {
-  require(c.k > 0, "[linformer] k is 0; need at least one slot");
+  check_numbers(kName, c);
   return {.cross = true,
           .key_lengths = true,
           .dropout = true,

@@ -50,10 +50,10 @@ struct LinformerConfig {
   bool operator==(const LinformerConfig&) const = default;
   template <class See>
   void visit(See see) {
-    see("k", k);
+    see("k", k, from_to(1, 65536));
     see("sharing", sharing);
     see("projection", projection);
-    see("length", length);
+    see("length", length, from_to(0, 1e9));
   }
 };
 

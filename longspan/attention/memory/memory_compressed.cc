@@ -7,6 +7,7 @@
 #include "longspan/base/cost.h"
 #include "longspan/base/error.h"
 #include "longspan/base/integers.h"
+#include "longspan/base/number.h"
 #include "longspan/base/parallel.h"
 #include "longspan/kernels/gemm/gemm.h"
 #include "longspan/kernels/rows/vector.h"
@@ -56,7 +57,7 @@ struct Bars {
 }  // namespace
 
 Abilities MemoryCompressedAttention::can(const MemoryCompressedConfig& config) {
-  require(config.stride > 0, "[memory-compressed] stride is 0; need 1 or more");
+  check_numbers(kName, config);
   return {
       .causal = true, .key_lengths = true, .dropout = true, .grouped_heads = true, .decode = true};
 }

@@ -28,10 +28,13 @@
 
 #include "longspan/attention/attention.h"
 #include "longspan/attention/pattern/pattern.h"
+#include "longspan/base/number.h"
 
 namespace longspan {
 
 struct BigBirdConfig {
+  static constexpr std::size_t kMostRandom = 64;
+
   std::size_t block = 64;
   std::size_t window = 3;  // blocks
   std::size_t random = 3;  // blocks
@@ -42,10 +45,10 @@ struct BigBirdConfig {
   bool operator==(const BigBirdConfig&) const = default;
   template <class See>
   void visit(See see) {
-    see("block", block);
-    see("window", window);
-    see("random", random);
-    see("etc", etc);
+    see("block", block, from_to(1, 1e7));
+    see("window", window, from_to(1, 1e7));
+    see("random", random, from_to(0, kMostRandom));
+    see("etc", etc, from_to(0, 1e7));
     see("seed", seed);
     see("padded", padded);
   }

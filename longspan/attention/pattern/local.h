@@ -13,6 +13,7 @@
 #pragma once
 
 #include "longspan/attention/attention.h"
+#include "longspan/base/number.h"
 
 namespace longspan {
 
@@ -25,9 +26,9 @@ struct LocalConfig {
   bool operator==(const LocalConfig&) const = default;
   template <class See>
   void visit(See see) {
-    see("block", block);
-    see("before", before);
-    see("after", after);
+    see("block", block, from_to(1, 1e7));
+    see("before", before, from_to(0, 1e7));
+    see("after", after, from_to(0, 1e7));
     see("wrap", wrap);
   }
 };

@@ -47,9 +47,8 @@ SparseInputs projected_inputs(const AttentionShape& s, ConstMatrix q, ConstMatri
 std::vector<std::size_t> parse_dilations(const LongformerConfig& config) {
   std::vector<std::size_t> dilations;
   for (const std::string& text : split_list(config.dilation, ':')) {
-    const std::int64_t value = parse_integer(LongformerAttention::kName, "dilation", text);
-    require(value > 0, "[longformer] dilation is '{}'; need numbers from 1", config.dilation);
-    dilations.push_back(static_cast<std::size_t>(value));
+    dilations.push_back(
+        read_number<std::size_t>(LongformerAttention::kName, "dilation", text, from_to(1, 1e7)));
   }
   return dilations;
 }
@@ -91,6 +90,7 @@ struct LongformerAttention::Projected {
 };
 
 Abilities LongformerAttention::can(const LongformerConfig& config) {
+  check_numbers(kName, config);
   parse_dilations(config);
   return {.causal = true, .key_lengths = true, .decode = true};
 }

@@ -25,6 +25,7 @@
 
 #include "longspan/attention/attention.h"
 #include "longspan/attention/pattern/pattern.h"
+#include "longspan/base/number.h"
 
 namespace longspan {
 
@@ -36,9 +37,9 @@ struct LongformerConfig {
   bool operator==(const LongformerConfig&) const = default;
   template <class See>
   void visit(See see) {
-    see("window", window);
+    see("window", window, from_to(0, 1e7));
     see("dilation", dilation);
-    see("global", global);
+    see("global", global, from_to(0, 1e7));
   }
 };
 

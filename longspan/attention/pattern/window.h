@@ -13,6 +13,7 @@
 
 #include "longspan/attention/attention.h"
 #include "longspan/attention/pattern/pattern.h"
+#include "longspan/base/number.h"
 
 namespace longspan {
 
@@ -24,8 +25,8 @@ struct WindowConfig {
   bool operator==(const WindowConfig&) const = default;
   template <class See>
   void visit(See see) {
-    see("window", window);
-    see("dilation", dilation);
+    see("window", window, from_to(0, 1e7));
+    see("dilation", dilation, from_to(1, 1e7));
     see("two_sided", two_sided);
   }
 };

@@ -6,6 +6,7 @@
 
 #include "longspan/attention/position/relative_table.h"
 #include "longspan/base/error.h"
+#include "longspan/base/number.h"
 #include "longspan/base/parallel.h"
 #include "longspan/kernels/gemm/gemm.h"
 #include "longspan/kernels/rows/norm.h"
@@ -39,7 +40,7 @@ struct DebertaAttention::Positions {
 };
 
 Abilities DebertaAttention::can(const DebertaConfig& config) {
-  require(config.span > 0, "[deberta] a span of 0; need at least 1");
+  check_numbers(kName, config);
   require(config.buckets % 2 == 0 && config.buckets != 2,
           "[deberta] {} buckets; need 0 or an even number from 4", config.buckets);
   require(config.buckets == 0 || config.span > config.buckets / 2 + 1,

@@ -24,6 +24,7 @@
 #pragma once
 
 #include "longspan/attention/attention.h"
+#include "longspan/base/number.h"
 
 namespace longspan {
 
@@ -41,15 +42,15 @@ struct DebertaConfig {
   bool operator==(const DebertaConfig&) const = default;
   template <class See>
   void visit(See see) {
-    see("span", span);
-    see("buckets", buckets);
+    see("span", span, from_to(1, 65536));
+    see("buckets", buckets, from_to(0, 65536));
     see("c2p", c2p);
     see("p2c", p2c);
     see("share", share);
     see("key_bias", key_bias);
     see("content_bias", content_bias);
     see("norm", norm);
-    see("epsilon", epsilon);
+    see("epsilon", epsilon, above_to(0, 1));
   }
 };
 
