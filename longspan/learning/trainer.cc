@@ -11,6 +11,7 @@ Trainer::Trainer(Model& model, const TrainConfig& config)
       config_(config),
       rule_(make_rule(config.rule, model, config.feedback, config.seed)),
       optimizer_(config.optimizer, model.parameters()) {
+  model.parameters().require_allocated("train");  // the rule draws, and steps write
   check(config.schedule);
   require(config.clip >= 0.0F, "[train] the gradient's largest norm is {}; need 0 (none) or more",
           config.clip);
