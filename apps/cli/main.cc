@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <new>
 #include <sstream>
@@ -23,6 +25,22 @@ namespace {
 
 constexpr int kFailure = 1;
 constexpr int kWrongInput = 2;
+
+constexpr const char* kNoMemory =
+    "[memory] the machine refused more memory; use a smaller model, batch or length";
+
+// What leaves a destructor ends the program. Where it is that memory was refused, as to the list
+// with whose help JSON is destroyed, it is the same sentence, said without asking for more.
+[[noreturn]] void end_with_a_sentence() {
+  try {
+    if (std::current_exception() != nullptr) throw;
+  } catch (const std::bad_alloc&) {
+    for (const char* text : {"longspan: ", kNoMemory, "\n"}) std::fputs(text, stderr);
+    std::_Exit(kFailure);
+  } catch (...) {  // a fault of the program, to be looked into
+  }
+  std::abort();
+}
 
 void say(std::string_view sentence) { fmt::print(stderr, "longspan: {}\n", sentence); }
 
@@ -107,7 +125,7 @@ int run_and_explain(int argc, char** argv) {
     say(e.what());
     return kWrongInput;
   } catch (const std::bad_alloc&) {
-    say("[memory] the machine refused more memory; use a smaller model, batch or length");
+    say(kNoMemory);
     return kFailure;
   } catch (const std::system_error& e) {
     if (lost_output(e)) return 0;
@@ -123,6 +141,7 @@ int run_and_explain(int argc, char** argv) {
 }  // namespace longspan::cli
 
 int main(int argc, char** argv) {
+  std::set_terminate(longspan::cli::end_with_a_sentence);
   longspan::cli::prepare_streams();
   return longspan::cli::finish_output(longspan::cli::run_and_explain(argc, argv));
 }
