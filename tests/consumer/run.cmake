@@ -6,7 +6,8 @@ function(run)
 endfunction()
 run(${CMAKE_COMMAND} --install ${build} --prefix ${work}/prefix)
 run(${CMAKE_COMMAND} -S ${source}/tests/consumer -B ${work}/build -G Ninja
-    -D examples=${source}/examples/library -D CMAKE_BUILD_TYPE=Release -D CMAKE_CXX_COMPILER=${compiler} -D CMAKE_CXX_FLAGS=${flags}
+    -D examples=${source}/examples/library
+    -D CMAKE_BUILD_TYPE=Release -D CMAKE_CXX_COMPILER=${compiler} -D CMAKE_CXX_FLAGS=${flags}
     -D CMAKE_PREFIX_PATH=${work}/prefix -D CMAKE_FIND_USE_PACKAGE_REGISTRY=OFF)
 run(${CMAKE_COMMAND} --build ${work}/build)
 run(${work}/build/consumer)
