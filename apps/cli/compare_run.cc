@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <new>
 #include <nlohmann/json.hpp>
 
 #include "child_process.h"
@@ -84,6 +85,8 @@ json Comparison::ask(Running& r, const std::string& question) {
     r.process->send(question);
     reply = parse_json("[compare]", r.process->receive(last_answer_));
   } catch (const Interrupted&) {
+    throw;
+  } catch (const std::bad_alloc&) {  // refused to this process, which says so
     throw;
   } catch (const std::exception& e) {
     reply = {{"failed", e.what()}};

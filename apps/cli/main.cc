@@ -2,6 +2,8 @@
 // signal n asked it to stop; 1: anything else that went wrong.
 #include <fmt/core.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <new>
 #include <sstream>
@@ -22,8 +24,21 @@ namespace {
 
 constexpr int kFailure = 1;
 constexpr int kWrongInput = 2;
-constexpr std::string_view kTooLarge =
+constexpr const char* kNoMemory =
     "[memory] the machine refused more memory; use a smaller model, batch or length";
+
+// What leaves a destructor ends the program. Where it is that memory was refused, as to the list
+// with whose help JSON is destroyed, it is the same sentence, said without asking for more.
+[[noreturn]] void end_with_a_sentence() {
+  try {
+    if (std::current_exception() != nullptr) throw;
+  } catch (const std::bad_alloc&) {
+    for (const char* text : {"longspan: ", kNoMemory, "\n"}) std::fputs(text, stderr);
+    std::_Exit(kFailure);
+  } catch (...) {  // a fault of the program, to be looked into
+  }
+  std::abort();
+}
 
 void say(std::string_view sentence) { fmt::print(stderr, "longspan: {}\n", visible(sentence)); }
 
@@ -95,10 +110,10 @@ int run_and_explain(int argc, char** argv) {
     say(e.what());
     return kWrongInput;
   } catch (const std::length_error&) {  // more than any memory holds
-    say(kTooLarge);
+    say(kNoMemory);
     return kFailure;
   } catch (const std::bad_alloc&) {
-    say(kTooLarge);
+    say(kNoMemory);
     return kFailure;
   } catch (const std::system_error& e) {
     if (lost_output(e)) return 0;
@@ -114,6 +129,7 @@ int run_and_explain(int argc, char** argv) {
 }  // namespace longspan::cli
 
 int main(int argc, char** argv) {
+  std::set_terminate(longspan::cli::end_with_a_sentence);
   longspan::cli::prepare_streams();
   return longspan::cli::finish_output(longspan::cli::run_and_explain(argc, argv));
 }

@@ -1,12 +1,15 @@
 #include "longspan/attention/attention.h"
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "longspan/attention/registry.h"
 #include "longspan/base/error.h"
 #include "longspan/testing/check_attention.h"
+#include "longspan/testing/temporary_directory.h"
 #include "longspan/testing/test_name.h"
 
 namespace longspan {
@@ -172,6 +175,51 @@ TEST(Attention, RefusesWhatItCannotDo) {
   EXPECT_EQ(with([](auto& x) { x.dropout = true; }), "[unable] cannot drop attention weights");
   EXPECT_EQ(with([](auto& x) { x.heads = 2; }),
             "[unable] 2 heads over 1 key heads; it needs as many key heads");
+}
+
+// Products of these wrap: the views would be small and what is written through them large.
+TEST(Attention, RefusesWhatCannotBeCounted) {
+  const std::size_t huge = std::size_t{1} << 62U;
+  for (const Mechanism& m : mechanisms()) {
+    const LoneAttention attention(m.name, kLayout);
+    for (AttentionShape s : {AttentionShape{.batch = huge},
+                             {.heads = huge, .kv_heads = huge},
+                             {.batch = 1U << 24U, .heads = 1U << 24U, .kv_heads = 1U << 24U}}) {
+      s.m = s.n = 8;
+      s.d = s.e = 4;
+      EXPECT_NE(testing::message_of([&] { attention->check(s); }), "") << m.name;
+    }
+  }
+}
+
+// Its parameters have addresses that nobody can read until there is memory.
+TEST(Attention, WithoutMemoryIsRefused) {
+  constexpr std::size_t kLength = 8;
+  std::size_t waiting = 0;
+  for (const Mechanism& m : mechanisms()) {
+    const LoneAttention attention(m.name, {.d_model = 4, .d_head = 4, .max_length = kLength});
+    if (attention.parameters().all().empty()) continue;
+    ++waiting;
+    std::vector<float> x(4 * kLength);
+    std::vector<float> y(4 * kLength);
+    const Heads heads(x.data(), 1, 1, kLength, 4);
+    const AttentionInputs in{.q = heads, .k = heads, .v = heads};
+    const AttentionCost cost = attention->cost(shape_of(in));  // needs none
+    Arena arena(std::max(cost.forward_scratch, cost.backward_scratch) + 4096);
+    std::vector<float> saved(cost.saved);
+    std::vector<float> signals(cost.signals);
+    const Heads out(y.data(), 1, 1, kLength, 4);
+    const std::string refusal =
+        fmt::format("[{}] the weights have no memory; allocate first", m.name);
+    EXPECT_EQ(testing::message_of([&] { attention->forward({in, out, saved, arena}); }), refusal);
+    const AttentionGradients grad{.q = heads, .k = heads, .v = heads};
+    EXPECT_EQ(testing::message_of([&] {
+                attention->backward({in, out, out, saved, grad, signals, arena});
+              }),
+              refusal);
+    EXPECT_EQ(testing::message_of([&] { attention->accumulate(in, saved, signals); }), refusal);
+  }
+  EXPECT_GT(waiting, 2U);
 }
 
 TEST(Attention, NamesWhatDoesNotFit) {

@@ -22,6 +22,7 @@
 #include "longspan/attention/position/funnel.h"
 #include "longspan/attention/position/transformer_xl.h"
 #include "longspan/base/config.h"
+#include "longspan/kernels/gemm/gemm.h"
 
 namespace longspan {
 
@@ -224,9 +225,11 @@ LoneAttention::LoneAttention(const Make& make, const Streams& streams,
   }
   attention_ = make({layout, *parameters_, *projections_});
   projections_->declare_on_call(*parameters_);
+  attention_->wait_for(*parameters_);
 }
 
 void LoneAttention::allocate(RandomKey seed) {
+  prepare_products();
   parameters_->allocate();
   parameters_->initialize(seed);
 }

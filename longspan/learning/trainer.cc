@@ -13,6 +13,7 @@ Trainer::Trainer(Model& model, const TrainConfig& config)
       rule_(make_rule(config.rule, model, config.feedback, config.seed)),
       optimizer_(config.optimizer, model.parameters()) {
   check_numbers("train", config);
+  model.parameters().require_allocated("train");  // the rule draws, and steps write
   check(config.schedule);
 }
 

@@ -75,6 +75,9 @@ struct Patience {
   bool improved(double loss, std::uint64_t step);
 };
 
+// That restore would find the weights of the model, which needs no memory for them yet.
+void check_weights(const std::filesystem::path& directory, Model& model);
+
 // Also fills the trainer's state.
 void restore(const std::filesystem::path& directory, Model& model, Trainer& trainer,
              Patience& patience);

@@ -10,6 +10,7 @@
 #include "longspan/base/integers.h"
 #include "longspan/base/number.h"
 #include "longspan/base/parallel.h"
+#include "longspan/base/thread_kept.h"
 #include "longspan/kernels/gemm/gemm.h"
 
 namespace longspan {
@@ -126,7 +127,8 @@ bool LinformerAttention::scores_first(const AttentionShape& s) const {
 
 AttentionCost LinformerAttention::cost(const AttentionShape& s) const {
   if (scores_first(s)) return scores_first_cost(s, config_.k);
-  thread_local std::vector<std::int32_t> lengths;
+  static const ThreadKept<std::vector<std::int32_t>> kept;
+  std::vector<std::int32_t>& lengths = kept();
   if (lengths.size() < s.batch) lengths.resize(s.batch);
   const std::size_t bars = Slots<float>::floats(s, slots(s.n));
   const Work projection = projection_work(s);

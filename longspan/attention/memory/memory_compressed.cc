@@ -9,6 +9,7 @@
 #include "longspan/base/integers.h"
 #include "longspan/base/number.h"
 #include "longspan/base/parallel.h"
+#include "longspan/base/thread_kept.h"
 #include "longspan/kernels/gemm/gemm.h"
 #include "longspan/kernels/rows/vector.h"
 
@@ -127,7 +128,8 @@ Work MemoryCompressedAttention::sum_work(const AttentionShape& s) const {
 }
 
 AttentionCost MemoryCompressedAttention::cost(const AttentionShape& s) const {
-  thread_local std::vector<std::int32_t> lengths;
+  static const ThreadKept<std::vector<std::int32_t>> kept;
+  std::vector<std::int32_t>& lengths = kept();
   if (lengths.size() < s.batch) lengths.resize(s.batch);
   const std::size_t bars = Bars<float>::floats(s, slots(s.n));
   AttentionCost cost;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "longspan/attention/pattern/block_sparse_run.h"
+#include "longspan/base/thread_kept.h"
 #include "longspan/kernels/rows/vector.h"
 
 namespace longspan {
@@ -93,7 +94,8 @@ SparseHead sparse_head(const BlockPattern& pattern, const SparseInputs& in, cons
 }
 
 std::span<KeyRange> counting_room(std::size_t most) {
-  thread_local std::vector<KeyRange> room;
+  static const ThreadKept<std::vector<KeyRange>> kept;
+  std::vector<KeyRange>& room = kept();
   if (room.size() < most) room.resize(most);
   return room;
 }

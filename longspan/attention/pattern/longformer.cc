@@ -6,6 +6,7 @@
 #include "longspan/attention/pattern/longformer_pattern.h"
 #include "longspan/base/config.h"
 #include "longspan/base/error.h"
+#include "longspan/base/thread_kept.h"
 #include "longspan/kernels/rows/vector.h"
 
 namespace longspan {
@@ -190,7 +191,8 @@ LongformerGlobals LongformerAttention::find_globals(const AttentionShape& s,
 AttentionCost LongformerAttention::cost(const AttentionShape& s) const {
   check_more(s);
   if (decodes(s)) return cached_cost(s);
-  thread_local std::vector<std::uint32_t> memory;
+  static const ThreadKept<std::vector<std::uint32_t>> kept;
+  std::vector<std::uint32_t>& memory = kept();
   const std::size_t total = count_globals(s);
   if (memory.size() < s.batch + 1 + total) memory.resize(s.batch + 1 + total);
   const LongformerGlobals globals = find_globals(s, std::span(memory).first(s.batch + 1 + total));

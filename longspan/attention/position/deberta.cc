@@ -8,6 +8,7 @@
 #include "longspan/base/error.h"
 #include "longspan/base/number.h"
 #include "longspan/base/parallel.h"
+#include "longspan/base/thread_kept.h"
 #include "longspan/kernels/gemm/gemm.h"
 #include "longspan/kernels/rows/norm.h"
 #include "longspan/kernels/rows/vector.h"
@@ -169,7 +170,8 @@ std::size_t DebertaAttention::projection_bytes(const AttentionShape& s) const {
 
 AttentionCost DebertaAttention::cost(const AttentionShape& s) const {
   check_more(s);
-  thread_local std::vector<std::int32_t> buckets;
+  static const ThreadKept<std::vector<std::int32_t>> kept;
+  std::vector<std::int32_t>& buckets = kept();
   if (buckets.size() < bucket_count(s.n)) buckets.resize(bucket_count(s.n));
   fill_buckets(s.n, std::span(buckets).first(bucket_count(s.n)));
   const std::size_t k2 = rows();
