@@ -16,12 +16,13 @@ namespace longspan {
 struct MeanConfig {
   bool operator==(const MeanConfig&) const = default;
   template <class See>
-  void visit(See /*see*/) {}  // see("name", field) for each option
+  void visit(See /*see*/) {}  // see("name", field, "what it is for") for each option
 };
 
 class MeanAttention final : public Attention {
  public:
   static constexpr std::string_view kName = "mean";
+  static constexpr std::string_view kEquations = "y_i = 1/e_i · Σ_{j < e_i} v_j";
   explicit MeanAttention(const MeanConfig& config = {}) : Attention(can(config)) {}
   // From its options alone; what they must not be is refused here.
   static Abilities can(const MeanConfig& /*config*/) {

@@ -14,6 +14,8 @@
 #include "longspan/predict/calibrate.h"
 #include "longspan/predict/check.h"
 #include "output_file.h"
+#include "table.h"
+#include "terminal.h"
 
 namespace longspan::cli {
 
@@ -39,20 +41,23 @@ std::function<void(std::string_view)> progress(const Common& common, const char*
 }
 
 void print_calibration(const Calibration& c, const std::filesystem::path& path) {
-  fmt::print("{} ({}), {} threads, longspan {}\n", c.machine.cpu, c.machine.instructions,
-             c.machine.threads, c.machine.version);
-  fmt::print("{:<34}{:.1f} GFLOP/s\n", "peak of fused multiply-adds", c.fma_peak / 1e9);
-  fmt::print("{:<34}{:.1f} GB/s\n", "streaming from memory", c.bandwidth / 1e9);
-  fmt::print("{:<34}{:.2f} µs\n", "a call that does nothing",
-             1e6 * std::max(c.call_seconds, c.forward.call));
+  const auto line = [](std::string_view what, const std::string& value) {
+    print_wrapped(fmt::format("{:<34}", what), value);
+  };
+  print_wrapped("", fmt::format("{} ({}), {} threads, longspan {}", c.machine.cpu,
+                                c.machine.instructions, c.machine.threads, c.machine.version));
+  line("peak of fused multiply-adds", fmt::format("{:.1f} GFLOP/s", c.fma_peak / 1e9));
+  line("streaming from memory", fmt::format("{:.1f} GB/s", c.bandwidth / 1e9));
+  line("a call that does nothing",
+       fmt::format("{:.2f} µs", 1e6 * std::max(c.call_seconds, c.forward.call)));
   const std::vector<double>& product = c.rates.at("product forward").warm;
   if (product[0] > 0.0) {
-    fmt::print("{:<34}{:.1f} GFLOP/s\n", "large products",
-               2e-9 * static_cast<double>(c.machine.threads) / product[0]);
+    line("large products",
+         fmt::format("{:.1f} GFLOP/s", 2e-9 * static_cast<double>(c.machine.threads) / product[0]));
   }
-  fmt::print("{:<34}× {:.2f} forward, × {:.2f} training\n", "models take, beyond their calls",
-             c.forward.factor, c.training.factor);
-  fmt::print("{:<34}{:.0f} s; kept in {}\n", "calibrating took", c.seconds, path.string());
+  line("models take, beyond their calls",
+       fmt::format("× {:.2f} forward, × {:.2f} training", c.forward.factor, c.training.factor));
+  line("calibrating took", fmt::format("{:.0f} s; kept in {}", c.seconds, path.string()));
 }
 
 nlohmann::json to_json(const TimeCheck& t) {
@@ -86,16 +91,24 @@ void print_check_json(const std::vector<CheckedPoint>& points) {
 }
 
 void print_check(const std::vector<CheckedPoint>& points) {
-  fmt::print("{:<22} {:<11} {:>6}   {:>9} {:>9} {:>7}   {:>9} {:>9} {:>7}\n", "attention", "model",
-             "length", "forward", "measured", "error", "step", "measured", "error");
-  for (const CheckedPoint& p : points) {
-    const auto part = [](const TimeCheck& t) {
-      return fmt::format("{:>6.2f} ms {:>6.2f} ms {:>+6.1f}%", 1e3 * t.predicted.seconds,
-                         1e3 * t.measured.median(), 100 * t.error());
-    };
-    fmt::print("{:<22} {:<11} {:>6}   {}   {}\n", p.point.config.attention, p.point.name,
-               p.point.shape.length, part(p.forward), part(p.step));
+  std::vector<Table::Column> columns = {{"attention"}, {"model"}, {"length", true}};
+  for (const char* group : {"forward, ms", "training step, ms"}) {
+    for (const char* title : {"predicted", "measured", "error"}) {
+      columns.push_back({title, true, false, group});
+    }
   }
+  Table table(std::move(columns));
+  for (const CheckedPoint& p : points) {
+    Table::Cells cells = {p.point.config.attention, std::string(p.point.name),
+                          fmt::format("{}", p.point.shape.length)};
+    for (const TimeCheck& t : {p.forward, p.step}) {
+      cells.insert(cells.end(), {fmt::format("{:.2f}", 1e3 * t.predicted.seconds),
+                                 fmt::format("{:.2f}", 1e3 * t.measured.median()),
+                                 fmt::format("{:+.1f} %", 100 * t.error())});
+    }
+    table.add(std::move(cells));
+  }
+  table.print();
   for (const bool step : {false, true}) {
     const ErrorSummary s = summarize(points, step);
     fmt::print("{}: median error {:.1f} %, worst {:.1f} %, over {} points\n",

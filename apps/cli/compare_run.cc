@@ -18,7 +18,6 @@ namespace longspan::cli {
 
 namespace {
 
-using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 // A single answer may take this much longer than all that was planned before it is given up.
@@ -56,7 +55,7 @@ class Comparison {
   bool start(Running& r);
   void round(Running& r);
   void error(Running& r);
-  json ask(Running& r, const std::string& question);
+  nlohmann::json ask(Running& r, const std::string& question);
   void show(const Running& r, const char* what, double planned_seconds);
 
   const ComparePlan& plan_;
@@ -79,8 +78,8 @@ void Comparison::show(const Running& r, const char* what, double planned_seconds
 }
 
 // What goes wrong in a process becomes the reason of its point.
-json Comparison::ask(Running& r, const std::string& question) {
-  json reply;
+nlohmann::json Comparison::ask(Running& r, const std::string& question) {
+  nlohmann::json reply;
   try {
     r.process->send(question);
     reply = parse_json("[compare]", r.process->receive(last_answer_));
@@ -110,11 +109,11 @@ bool Comparison::start(Running& r) {
   r.process = std::make_unique<ChildProcess>(
       std::vector<std::string>{"compare-worker"},
       std::vector<std::string>{"OMP_PROC_BIND=true", "OMP_PLACES=threads"});
-  const json order = {{"settings", record_to_json(p.what.settings)},
-                      {"attention", p.what.attention},
-                      {"length", p.what.length},
-                      {"roofline", record_to_json(options_.roofline)}};
-  const json reply = ask(r, order.dump());
+  const nlohmann::json order = {{"settings", record_to_json(p.what.settings)},
+                                {"attention", p.what.attention},
+                                {"length", p.what.length},
+                                {"roofline", record_to_json(options_.roofline)}};
+  const nlohmann::json reply = ask(r, order.dump());
   show(r, "started", p.prediction.building + *p.prediction.time.predicted);
   if (!r.alive()) return false;
   r.point.memory->measured = reply.at("held").get<double>();
@@ -123,7 +122,7 @@ bool Comparison::start(Running& r) {
 }
 
 void Comparison::round(Running& r) {
-  const json reply = ask(r, "round");
+  const nlohmann::json reply = ask(r, "round");
   show(r, "measured", *r.planned->prediction.time.predicted);
   if (!r.alive()) return;
   const double seconds = reply.at("seconds");
@@ -133,7 +132,7 @@ void Comparison::round(Running& r) {
 
 void Comparison::error(Running& r) {
   show(r, "against exact attention", 0.0);
-  const json reply = ask(r, "error");
+  const nlohmann::json reply = ask(r, "error");
   if (r.alive()) {
     read_record({"[compare]", "error"}, reply, r.point.error.emplace());
   } else {  // the time stands all the same

@@ -33,8 +33,6 @@ namespace longspan::cli {
 
 namespace {
 
-using nlohmann::json;
-
 // A single thread stays where it is; several are placed by OMP_PROC_BIND, which the parent sets.
 void pin_single_thread() {
   if (thread_count() > 1) return;
@@ -46,7 +44,7 @@ void pin_single_thread() {
 
 class Worker {
  public:
-  explicit Worker(const json& order) {
+  explicit Worker(const nlohmann::json& order) {
     const RecordPlace place{"[compare-worker]", ""};
     read_record(place.in("settings"), order.at("settings"), case_.settings);
     read_record(place.in("attention"), order.at("attention"), case_.attention);
@@ -54,7 +52,7 @@ class Worker {
     read_record(place.in("roofline"), order.at("roofline"), roofline_);
   }
 
-  json start() {
+  nlohmann::json start() {
     set_thread_count(static_cast<int>(case_.settings.threads));
     pin_single_thread();
     warm_up_process();
@@ -65,7 +63,7 @@ class Worker {
     return {{"held", run_->held_bytes()}, {"resident", peak - before}};
   }
 
-  json round() {
+  nlohmann::json round() {
     if (calls_ == 0) {  // the first pass found its memory untouched; the second counts
       const double start = stopwatch_seconds();
       run_->pass();
@@ -86,7 +84,7 @@ class Worker {
     return {{"seconds", seconds}, {"kinds", record_to_json(kinds)}};
   }
 
-  json error() {
+  nlohmann::json error() {
     run_ = nullptr;
     if (case_.settings.inputs == "random") {
       AttentionCase c = case_.alone(kErrorHeads);
@@ -114,7 +112,7 @@ class Worker {
 
 template <class Body>
 void answer(Body body) {
-  json reply;
+  nlohmann::json reply;
   try {
     reply = body();
   } catch (const std::bad_alloc&) {

@@ -33,7 +33,8 @@ std::vector<T> chosen(std::string_view what, const std::string& name,
 }  // namespace
 
 LearningRule rule_from(const std::string& name) {
-  return name == "all" ? LearningRule::kBackprop : chosen("rule", name, kLearningRules).front();
+  const bool all = name.empty() || name == "all";
+  return all ? LearningRule::kBackprop : chosen("rule", name, kLearningRules).front();
 }
 
 void add_integer(CLI::App& command, const std::string& name, std::optional<Integer>& value,
@@ -52,10 +53,19 @@ void add_integer(CLI::App& command, const std::string& name, std::optional<Integ
 
 namespace {
 
+// Whether what the paper has beside the engine's counts is of interest: of a model of its own
+// architecture, to programs, and to whoever asks for it.
+bool wants_paper(const CostOptions& o, bool for_programs) {
+  const bool asked =
+      !o.rule.empty() || !o.view.empty() || o.formula || o.latex || !o.solve.what.empty();
+  return o.model.model.empty() || for_programs || asked;
+}
+
 // All: those of the paper, where two passes of the model can be compared.
-std::vector<LearningRule> shown_rules(const CostOptions& o, const Workload& workload) {
-  if (o.rule == "all") {
-    if (!workload.comparable()) return {LearningRule::kBackprop};
+std::vector<LearningRule> shown_rules(const CostOptions& o, const Workload& workload,
+                                      bool beside_paper) {
+  if (o.rule.empty() || o.rule == "all") {
+    if (!workload.comparable() || !beside_paper) return {LearningRule::kBackprop};
     return {kPaperRules.begin(), kPaperRules.end()};
   }
   const LearningRule rule = rule_from(o.rule);
@@ -84,8 +94,9 @@ CostReport make_report(const CostOptions& o, const Workload& workload, const Mod
   };
   report.views = {of_paper(CostView::kPrinted), of_paper(CostView::kCorrected),
                   executed_counts(workload, model, o.terms)};
-  report.shown_rules = shown_rules(o, workload);
-  report.rules_were_chosen = o.rule != "all";
+  report.beside_paper = wants_paper(o, for_programs);
+  report.shown_rules = shown_rules(o, workload, report.beside_paper);
+  report.rules_were_chosen = !o.rule.empty() && o.rule != "all";
   const LearningRule main = report.main_rule();
   if (!in_paper(main)) {
     ViewCounts& executed = report.views.back();
@@ -146,7 +157,7 @@ void run(const CostOptions& o, const Common& common) {
           "bp",
           o.rule);
   if (!o.solve.what.empty()) return print_crossovers(report, common.json);
-  if (o.formula || o.latex) return print_formulas(report, o.latex);
+  if (o.formula || o.latex) return print_formulas(report, o.latex, common.json);
   std::optional<ConventionReport> as;
   if (!o.as.empty()) as = report_as(o.as, workload, Model(workload.model));
   std::optional<CostReport> other;
@@ -164,7 +175,9 @@ void add_report_options(CLI::App& command, CostOptions& o) {
   const char* group = "Report";
   command.add_option("--view", o.view, "printed, corrected, executed or all")->group(group);
   add_text(command, "--rule", o.rule,
-           "bp, pepita, mempepita, fa, dfa; all: those of the paper, the first three", group);
+           "bp, pepita, mempepita, fa, dfa; all: those of the paper, the first three, as for plain "
+           "dimensions unless given",
+           group);
   add_text(command, "--by", o.by, "layer or phase", group);
   add_integer(command, "--tokens", o.tokens, "Tokens of a whole run: 300e9", group);
   command.add_flag("--formula", o.formula, "The formulas, with their equations")->group(group);

@@ -59,7 +59,7 @@ struct SolveOptions {
 struct CostOptions {
   ModelOptions model;
   std::string view;  // empty: all for programs, executed for people
-  std::string rule = "all";
+  std::string rule;  // empty: all of plain dimensions and for programs, bp of a --model
   std::string by = "layer";
   std::optional<Integer> tokens;
   std::string diff;
@@ -95,6 +95,9 @@ struct CostReport {
   std::vector<CostView> shown_views;
   std::vector<LearningRule> shown_rules;
   bool rules_were_chosen = false;  // not all of them
+  // Whether the paper's rules, views and notes are shown beside what the engine does: of its own
+  // architecture, and where they are asked for.
+  bool beside_paper = true;
   // Of a whole run; nothing: one step.
   std::optional<Integer> tokens;
 
@@ -112,13 +115,16 @@ void print_json(const CostReport& report, const ConventionReport* as, const Cost
 void print_csv(const CostReport& report);
 void print_difference(const CostReport& report, const CostReport& other);
 void print_convention(const ConventionReport& report);
-void print_formulas(const CostReport& report, bool latex);
+void print_formulas(const CostReport& report, bool latex, bool json);
 void print_crossovers(const CostReport& report, bool json);
 void print_scaling(bool json);
 void add_solve_options(CLI::App& command, SolveOptions& options);
 // Throws Error where something is said that nothing asks for.
 void check_solve_options(const SolveOptions& options, bool verifies);
 void print_solution(const CostOptions& options, bool json);
+
+// "12.5 ms", "5.03 s", "3 min 20 s", "5 h 3 min", "2 d 4 h"
+std::string spoken_time(double seconds);
 
 // 8781824 → "8.782 M", 3.2e23 → "323.0 Z".
 std::string with_unit(Integer value);

@@ -6,6 +6,7 @@
 #include "cost.h"
 #include "longspan/cost/crossover.h"
 #include "longspan/cost/discrepancies.h"
+#include "terminal.h"
 
 namespace longspan::cli {
 
@@ -14,12 +15,13 @@ namespace {
 using symbols::d, symbols::f, symbols::L, symbols::M, symbols::N, symbols::n;
 
 void print_text(const ModelLayer& layer, CostView view) {
-  fmt::print("\n{} × {}, {}; {} parameters each\n", layer.name, layer.count.text(), name_of(view),
-             layer.formula.parameters.text());
+  fmt::print("\n");
+  print_wrapped("", fmt::format("{} × {}, {}; {} parameters each", layer.name, layer.count.text(),
+                                name_of(view), layer.formula.parameters.text()));
   const auto line = [](std::string_view phase, std::string_view what, const CountFormula& count) {
-    fmt::print("  {:<17} {}\n", phase, what);
-    fmt::print("  {:<17}   MACCs {}\n", "", count.maccs.text());
-    fmt::print("  {:<17}   FLOPs {}\n", "", count.flops.text());
+    print_wrapped(fmt::format("  {:<17} ", phase), what);
+    print_wrapped(fmt::format("  {:<17}   MACCs ", ""), count.maccs.text());
+    print_wrapped(fmt::format("  {:<17}   FLOPs ", ""), count.flops.text());
   };
   for (const FormulaLine& l : layer.formula.lines) {
     const std::string at = l.equation.empty() ? "" : "   " + l.equation;
@@ -47,6 +49,47 @@ void print_latex(const ModelFormula& model, CostView view) {
     }
   }
   fmt::print("\\end{{tabular}}\n");
+}
+
+// A formula as it would be printed.
+std::string written(const Polynomial& p, bool latex) { return latex ? p.latex() : p.text(); }
+
+nlohmann::json as_json(const CountFormula& count, bool latex) {
+  return {{"maccs", written(count.maccs, latex)}, {"flops", written(count.flops, latex)}};
+}
+
+nlohmann::json as_json(const ModelLayer& layer, bool latex) {
+  nlohmann::json json = {{"name", layer.name},
+                         {"count", written(layer.count, latex)},
+                         {"parameters", written(layer.formula.parameters, latex)},
+                         {"operations", nlohmann::json::array()}};
+  for (const FormulaLine& l : layer.formula.lines) {
+    nlohmann::json line = as_json(l.count, latex);
+    line["phase"] = name_of(l.phase);
+    line["operation"] = l.operation;
+    line["equation"] = l.equation;
+    json["operations"].push_back(std::move(line));
+  }
+  for (const CostPhase phase : kCostPhases) {
+    const CountFormula& total = layer.formula.total(phase);
+    if (total.flops.is_zero() && total.maccs.is_zero()) continue;
+    json["phases"][std::string(name_of(phase))] = as_json(total, latex);
+  }
+  return json;
+}
+
+void print_formulas_json(const CostReport& report, bool latex) {
+  nlohmann::json formulas;
+  for (const CostView view : report.shown_views) {
+    const ModelFormula model = formula_of(report.workload, view);
+    nlohmann::json& to = formulas[std::string(name_of(view))];
+    for (const ModelLayer& layer : model.layers) to["layers"].push_back(as_json(layer, latex));
+    for (const LearningRule rule : report.shown_rules) {
+      to["rules"][std::string(name_of(rule))] = as_json(rule_formula(model, rule).total(), latex);
+    }
+  }
+  const nlohmann::json json = {{"notation", latex ? "latex" : "text"}, {"formulas", formulas}};
+  fmt::print("{}\n", json.dump(2));
 }
 
 struct Question {
@@ -86,7 +129,8 @@ std::vector<Question> questions(const Workload& w) {
 
 }  // namespace
 
-void print_formulas(const CostReport& report, bool latex) {
+void print_formulas(const CostReport& report, bool latex, bool json) {
+  if (json) return print_formulas_json(report, latex);
   for (const CostView view : report.shown_views) {
     const ModelFormula model = formula_of(report.workload, view);
     if (latex) {
@@ -96,8 +140,9 @@ void print_formulas(const CostReport& report, bool latex) {
     for (const ModelLayer& layer : model.layers) print_text(layer, view);
     for (const LearningRule rule : report.shown_rules) {
       const RuleFormula formula = rule_formula(model, rule);
-      fmt::print("\n{} in all, {}\n  MACCs {}\n  FLOPs {}\n", name_of(rule), name_of(view),
-                 formula.total().maccs.text(), formula.total().flops.text());
+      fmt::print("\n{} in all, {}\n", name_of(rule), name_of(view));
+      print_wrapped("  MACCs ", formula.total().maccs.text());
+      print_wrapped("  FLOPs ", formula.total().flops.text());
     }
   }
 }
@@ -120,8 +165,10 @@ void print_crossovers(const CostReport& report, bool json) {
       list.push_back(std::move(entry));
       continue;
     }
-    fmt::print("{}\n  {}\n  here: {}\n", q.text, found.condition.text,
-               found.from ? fmt::format("from {} = {}", q.symbol.name(), from) : from);
+    print_wrapped("", q.text);
+    print_wrapped("  ", found.condition.text);
+    print_wrapped("  here: ",
+                  found.from ? fmt::format("from {} = {}", q.symbol.name(), from) : from);
   }
   if (json) fmt::print("{}\n", nlohmann::json{{"crossovers", list}}.dump(2));
 }

@@ -3,6 +3,7 @@
 
 #include "cost.h"
 #include "json_writer.h"
+#include "output.h"
 
 namespace longspan::cli {
 
@@ -196,6 +197,7 @@ void print_json(const CostReport& report, const ConventionReport* as, const Cost
 }
 
 void print_csv(const CostReport& report) {
+  print_verbatim();
   fmt::print("view,layer,count,phase,maccs,flops\n");
   for (const CostView which : report.shown_views) {
     const ViewCounts& view = report.view(which);

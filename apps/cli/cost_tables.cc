@@ -1,4 +1,4 @@
-// The report for people: tables of at most 100 columns, with units, shares and reasons.
+// The report for people: tables that fit the terminal, with units, shares and reasons.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -9,12 +9,12 @@
 #include "cost.h"
 #include "longspan/base/memory.h"
 #include "longspan/cost/discrepancies.h"
+#include "table.h"
+#include "terminal.h"
 
 namespace longspan::cli {
 
 namespace {
-
-constexpr std::size_t kWidest = 100;
 
 double ratio(Integer part, Integer whole) {
   return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
@@ -31,32 +31,6 @@ std::string_view title_of(LearningRule rule) {
 
 std::string bytes(Integer count) { return format_bytes(static_cast<std::uint64_t>(count)); }
 
-// Words of `text` after `head`, broken before column 100 and aligned behind it.
-void print_wrapped(const std::string& head, std::string_view text) {
-  std::string line = head;
-  std::size_t used = head.size();  // columns, where bytes of a letter are one
-  bool first = true;
-  const auto columns = [](std::string_view word) {
-    return static_cast<std::size_t>(std::ranges::count_if(
-        word, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
-  };
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find(' '), text.size());
-    const std::string_view word = text.substr(0, end);
-    if (used + columns(word) + 1 > kWidest) {
-      fmt::print("{}\n", line);
-      line = std::string(head.size(), ' ');
-      used = head.size();
-      first = true;
-    }
-    line += (first ? "" : " ") + std::string(word);
-    used += columns(word) + (first ? 0 : 1);
-    first = false;
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  fmt::print("{}\n", line);
-}
-
 void print_heading(const CostReport& report) {
   const Workload& w = report.workload;
   const ModelConfig& c = w.model;
@@ -66,12 +40,14 @@ void print_heading(const CostReport& report) {
     blocks = fmt::format("{} + {} blocks", c.layers, c.decoder_layers);
     tokens = fmt::format("{} × ({} → {}) tokens", w.batch, w.length, w.target_length);
   }
-  fmt::print("{} of {}, width {}, {} heads, FFN {}, vocabulary {}; {} attention\n", c.family,
-             blocks, c.d_model, c.heads, w.d_ff(), c.vocab, c.attention);
+  print_wrapped(
+      "", fmt::format("{} of {}, width {}, {} heads, FFN {}, vocabulary {}; {} attention", c.family,
+                      blocks, c.d_model, c.heads, w.d_ff(), c.vocab, c.attention));
   const ParameterCounts& p = report.parameters;
   const std::string trained =
       p.trained == p.total ? "" : fmt::format(", {} trained", to_grouped_decimal(p.trained));
-  fmt::print("{} parameters{}; a step has {}\n", to_grouped_decimal(p.total), trained, tokens);
+  print_wrapped("", fmt::format("{} parameters{}; a step has {}", to_grouped_decimal(p.total),
+                                trained, tokens));
 }
 
 std::string_view meaning(CostView view) {
@@ -81,55 +57,85 @@ std::string_view meaning(CostView view) {
   return kMeanings[static_cast<std::size_t>(view)];
 }
 
-void print_layers(const ViewCounts& view) {
-  fmt::print("\n{}: {}, one step\n", name_of(view.view), meaning(view.view));
-  fmt::print("{:<20} {:>4} {:>20} {:>21} {:>21} {:>8}\n", "", "", "forward", "backward", "update",
-             "share");
-  fmt::print("{:<20} {:>4} {:>10} {:>9} {:>11} {:>9} {:>11} {:>9} {:>8}\n", "layer", "×", "MACCs",
-             "FLOPs", "MACCs", "FLOPs", "MACCs", "FLOPs", "FLOPs");
+// MACCs, FLOPs and what else there is of them, under one heading.
+void add_columns(std::vector<Table::Column>& to, std::string_view group,
+                 const char* last = nullptr) {
+  for (const char* title : {"MACCs", "FLOPs", last}) {
+    if (title != nullptr) to.push_back({title, true, false, std::string(group)});
+  }
+}
+
+void print_view(const CostReport& report, CostView view) {
+  // Without the paper's views beside it, a model has one count.
+  const std::string title = report.beside_paper
+                                ? fmt::format("{}: {}, one step", name_of(view), meaning(view))
+                                : "one step";
+  fmt::print("\n");
+  print_wrapped("", title);
+}
+
+void print_layers(const CostReport& report, const ViewCounts& view) {
+  print_view(report, view.view);
+  std::vector<Table::Column> columns = {{"layer"}, {"×", true}};
+  for (const char* phase : {"forward", "backward", "update"}) add_columns(columns, phase);
+  columns.push_back({"FLOPs", true, false, "share"});
+  Table table(std::move(columns));
   const CountValue forward = view.once(CostPhase::kForward, false);
   const CountValue backward = view.once(CostPhase::kBackward, false);
   const CountValue update = view.once(CostPhase::kUpdate, false);
   const Integer whole = (forward + backward + update).flops;
   const auto line = [&](const std::string& name, const std::string& count, const CountValue& f,
                         const CountValue& b, const CountValue& u) {
-    fmt::print("{:<20} {:>4} {:>10} {:>9} {:>11} {:>9} {:>11} {:>9} {:>8}\n", name, count,
-               with_unit(f.maccs), with_unit(f.flops), with_unit(b.maccs), with_unit(b.flops),
-               with_unit(u.maccs), with_unit(u.flops), percent((f + b + u).flops, whole));
+    table.add({name, count, with_unit(f.maccs), with_unit(f.flops), with_unit(b.maccs),
+               with_unit(b.flops), with_unit(u.maccs), with_unit(u.flops),
+               percent((f + b + u).flops, whole)});
+  };
+  // Of no interest where these rules are not.
+  const auto is_marked = [&](const LayerCounts& layer) {
+    return report.beside_paper && !layer.updated_by_backprop;
   };
   for (const LayerCounts& layer : view.layers) {
-    line(layer.name + (layer.updated_by_backprop ? "" : " ¹"), to_decimal(layer.count),
-         layer.forward, layer.backward, layer.update);
+    line(layer.name + (is_marked(layer) ? " ¹" : ""), to_decimal(layer.count), layer.forward,
+         layer.backward, layer.update);
   }
   line("sum", "", forward, backward, update);
-  const bool marked = std::ranges::any_of(
-      view.layers, [](const LayerCounts& layer) { return !layer.updated_by_backprop; });
-  if (marked) fmt::print("¹ updated by PEPITA and MEMPEPITA only\n");
+  table.print();
+  if (std::ranges::any_of(view.layers, is_marked)) {
+    print_wrapped("", "¹ updated by PEPITA and MEMPEPITA only");
+  }
 }
 
 void print_phases(const CostReport& report, const ViewCounts& view) {
-  fmt::print("\n{}: {}, one step\n{:<16}", name_of(view.view), meaning(view.view), "phase");
+  print_view(report, view.view);
+  std::vector<Table::Column> columns = {{"phase"}};
   for (const LearningRule rule : report.shown_rules) {
-    fmt::print("{:>10} {:>8} {:>8}", name_of(rule), "FLOPs", "share");
+    add_columns(columns, report.beside_paper ? name_of(rule) : "", "share");
   }
-  fmt::print("\n");
+  Table table(std::move(columns));
   const auto line = [&](std::string_view name, auto pick) {
-    fmt::print("{:<16}", name);
+    Table::Cells cells = {std::string(name)};
     for (const LearningRule rule : report.shown_rules) {
       const RuleCounts& counts = view.rule(rule);
       const CountValue value = pick(counts);
-      fmt::print("{:>10} {:>8} {:>8}", with_unit(value.maccs), with_unit(value.flops),
-                 percent(value.flops, counts.total().flops));
+      cells.insert(cells.end(), {with_unit(value.maccs), with_unit(value.flops),
+                                 percent(value.flops, counts.total().flops)});
     }
-    fmt::print("\n");
+    table.add(std::move(cells));
   };
   for (const CostPhase phase : kCostPhases) {
     if (phase == CostPhase::kOptimizer) continue;
+    // Only PEPITA has some of the phases.
+    const auto has = [&](LearningRule rule) {
+      const CountValue value = view.rule(rule).phase(phase);
+      return value.flops != 0 || value.maccs != 0;
+    };
+    if (!report.beside_paper && std::ranges::none_of(report.shown_rules, has)) continue;
     line(name_of(phase), [&](const RuleCounts& counts) { return counts.phase(phase); });
   }
   line("sum", [](const RuleCounts& counts) { return counts.total(); });
-  line("optimizer (D8)",
+  line(report.beside_paper ? "optimizer (D8)" : "optimizer",
        [](const RuleCounts& counts) { return counts.phase(CostPhase::kOptimizer); });
+  table.print();
 }
 
 // Every view that there is, so that a number is never read without the others beside it.
@@ -137,46 +143,55 @@ void print_rules(const CostReport& report) {
   const bool run = report.tokens.has_value();
   std::vector<CostView> views = {CostView::kExecuted};
   const bool papers = report.workload.in_paper() && in_paper(report.main_rule());
-  if (papers) views.assign(kCostViews.begin(), kCostViews.end());
-  fmt::print("\n{:<10}", run ? "all tokens" : "one step");
+  if (papers && report.beside_paper) views.assign(kCostViews.begin(), kCostViews.end());
+  std::vector<Table::Column> columns = {{run ? "all tokens" : "one step"}};
   for (const CostView view : views) {
-    fmt::print("{:>11} {:>9} {:>7}", name_of(view), "FLOPs", "÷ BP");
+    add_columns(columns, report.beside_paper ? name_of(view) : "",
+                report.beside_paper ? "÷ BP" : nullptr);
   }
-  fmt::print("\n");
+  Table table(std::move(columns));
   for (const LearningRule rule : report.shown_rules) {
-    fmt::print("{:<10}", name_of(rule));
+    Table::Cells cells = {std::string(report.beside_paper ? name_of(rule) : "training")};
     for (const CostView which : views) {
       const ViewCounts& view = report.view(which);
       const CountValue step = view.rule(rule).total();
       const CountValue all = report.of_run(step);
-      fmt::print("{:>11} {:>9} {:>7.3f}", with_unit(all.maccs), with_unit(all.flops),
-                 ratio(step.flops, view.rule(LearningRule::kBackprop).total().flops));
+      cells.insert(cells.end(), {with_unit(all.maccs), with_unit(all.flops)});
+      if (!report.beside_paper) continue;
+      cells.push_back(fmt::format(
+          "{:.3f}", ratio(step.flops, view.rule(LearningRule::kBackprop).total().flops)));
     }
-    fmt::print("\n");
+    table.add(std::move(cells));
   }
+  fmt::print("\n");
+  table.print();
+  if (report.main_rule() != LearningRule::kBackprop) return;
   const ViewCounts& executed = report.view(CostView::kExecuted);
   const CountValue once = executed.once(CostPhase::kForward, false);
   const CountValue step = executed.rule(LearningRule::kBackprop).total();
-  if (report.main_rule() != LearningRule::kBackprop) return;
-  fmt::print("executed, BP: backward and update are {:.4f} × forward in MACCs, {:.4f} × in FLOPs\n",
-             ratio(step.maccs - once.maccs, once.maccs),
-             ratio(step.flops - once.flops, once.flops));
+  print_wrapped(
+      "", fmt::format("{}backward and update are {:.4f} × forward in MACCs, {:.4f} × in FLOPs",
+                      report.beside_paper ? "executed, BP: " : "",
+                      ratio(step.maccs - once.maccs, once.maccs),
+                      ratio(step.flops - once.flops, once.flops)));
 }
 
 void print_run(const CostReport& report) {
   if (!report.tokens) return;
   const LearningRule rule = report.main_rule();
   const Integer flops = report.of_run(report.view(CostView::kExecuted).rule(rule).total()).flops;
-  fmt::print("{} tokens: {:.4g} FLOPs executed by {} = {:.0f} PF-days\n",
-             to_grouped_decimal(*report.tokens), static_cast<double>(flops), title_of(rule),
-             static_cast<double>(flops) / 8.64e19);
+  const std::string by = report.beside_paper ? fmt::format(" executed by {}", title_of(rule)) : "";
+  print_wrapped("", fmt::format("{} tokens: {:.4g} FLOPs{} = {:.0f} PF-days",
+                                to_grouped_decimal(*report.tokens), static_cast<double>(flops), by,
+                                static_cast<double>(flops) / 8.64e19));
 }
 
 void print_memory(const CostReport& report) {
   const MemoryUse& use = report.memory;
   fmt::print("\nmemory of a training step, {}\n", report.dtype);
-  const auto line = [](std::string_view name, Integer count, const std::string& note) {
-    fmt::print("  {:<22} {:>11}{}\n", name, bytes(count), note.empty() ? "" : "  " + note);
+  Table table({{}, {"", true}, {"", false, true}}, 2);
+  const auto line = [&](const char* name, Integer count, const std::string& note) {
+    table.add({name, bytes(count), note});
   };
   line("parameters", use.parameters, "");
   if (use.drawn > 0) line("drawn", use.drawn, "features and rotations, which nothing trains");
@@ -193,26 +208,38 @@ void print_memory(const CostReport& report) {
     line("keys and values", *use.cache,
          fmt::format("of {} × {} tokens", report.workload.batch, report.workload.length));
   }
-  fmt::print("\n  {:<22} {:>11} {:>11} {:>11} {:>11}\n", "by learning rule", "kept", "arena", "F",
-             "all");
+  table.print();
+  if (!report.beside_paper) return;
+  Table rules(
+      {{"by learning rule"}, {"kept", true}, {"arena", true}, {"feedback", true}, {"all", true}},
+      2);
   for (const LearningRule rule : report.shown_rules) {
     const MemoryUse& own = report.rule_memory.at(rule);
-    fmt::print("  {:<22} {:>11} {:>11} {:>11} {:>11}\n", name_of(rule), bytes(own.activations),
-               bytes(own.peak), bytes(own.feedback), bytes(own.total()));
+    rules.add({std::string(name_of(rule)), bytes(own.activations), bytes(own.peak),
+               bytes(own.feedback), bytes(own.total())});
   }
+  fmt::print("\n");
+  rules.print();
 }
 
 void print_time(const CostReport& report) {
+  fmt::print("\n");
   if (!report.time) {
-    fmt::print("\ntime on this machine: longspan calibrate, once, and it is predicted here\n");
+    print_wrapped("", "time on this machine: longspan calibrate, once, and it is predicted here");
     return;
   }
-  const auto seconds = [](double value) {
-    return value < 1.0 ? fmt::format("{:.3g} ms", 1e3 * value) : fmt::format("{:.4g} s", value);
-  };
-  fmt::print("\ntime of a training step by {} on {}: {}, {} to {}\n", title_of(report.main_rule()),
-             report.device, seconds(report.time->seconds), seconds(report.time->low),
-             seconds(report.time->high));
+  const std::string by =
+      report.beside_paper ? fmt::format(" by {}", title_of(report.main_rule())) : "";
+  print_wrapped("", fmt::format("time of a training step{} on {}: {}, {} to {}", by, report.device,
+                                spoken_time(report.time->seconds), spoken_time(report.time->low),
+                                spoken_time(report.time->high)));
+  if (!report.tokens) return;
+  const double steps =
+      static_cast<double>(*report.tokens) / static_cast<double>(report.workload.tokens());
+  print_wrapped(
+      "",
+      fmt::format("time of all tokens: {}, {} to {}", spoken_time(steps * report.time->seconds),
+                  spoken_time(steps * report.time->low), spoken_time(steps * report.time->high)));
 }
 
 bool same_layer(const LayerCounts& a, const LayerCounts& b) {
@@ -235,7 +262,7 @@ void collect_reasons(const ViewCounts& a, const ViewCounts& b, std::set<int>& re
 }
 
 void print_reasons(const CostReport& report) {
-  if (!report.workload.in_paper() || !in_paper(report.main_rule())) return;
+  if (!report.beside_paper || !report.workload.in_paper() || !in_paper(report.main_rule())) return;
   const ViewCounts& printed = report.view(CostView::kPrinted);
   std::set<int> reasons;
   for (const CostView view : {CostView::kCorrected, CostView::kExecuted}) {
@@ -259,6 +286,26 @@ void print_reasons(const CostReport& report) {
 
 }  // namespace
 
+std::string spoken_time(double seconds) {
+  if (seconds < 1.0) return fmt::format("{:.3g} ms", 1e3 * seconds);
+  if (seconds < 59.5) return fmt::format("{:.3g} s", seconds);
+  struct Unit {
+    double seconds;
+    std::string_view name;
+  };
+  constexpr std::array<Unit, 5> kUnits = {
+      {{365.25 * 86400, "years"}, {86400, "d"}, {3600, "h"}, {60, "min"}, {1, "s"}}};
+  // In the unit above one that is just not full once it is rounded, so that nothing says 60 min.
+  std::size_t unit = 0;
+  while (seconds + kUnits[unit + 1].seconds / 2 < kUnits[unit].seconds) ++unit;
+  if (unit == 0) return fmt::format("{:.3g} years", seconds / kUnits[0].seconds);
+  const double small = kUnits[unit + 1].seconds;
+  const auto count = static_cast<std::uint64_t>(std::llround(seconds / small));
+  const auto ratio = static_cast<std::uint64_t>(kUnits[unit].seconds / small);
+  return fmt::format("{} {} {} {}", count / ratio, kUnits[unit].name, count % ratio,
+                     kUnits[unit + 1].name);
+}
+
 std::string with_unit(Integer value) {
   static constexpr std::string_view kUnits = " kMGTPEZYRQ";
   auto scaled = static_cast<double>(value);
@@ -276,7 +323,7 @@ void print_tables(const CostReport& report, const std::string& by) {
   print_heading(report);
   for (const CostView view : report.shown_views) {
     if (by == "layer") {
-      print_layers(report.view(view));
+      print_layers(report, report.view(view));
     } else {
       print_phases(report, report.view(view));
     }
@@ -292,61 +339,67 @@ void print_difference(const CostReport& report, const CostReport& other) {
   print_heading(report);
   fmt::print("beside\n");
   print_heading(other);
-  const auto line = [](std::string_view name, Integer a, Integer b, auto format) {
+  const auto columns = [](const std::string& title) {
+    return std::vector<Table::Column>{
+        {title}, {"this", true}, {"other", true}, {"difference", true}, {"ratio", true}};
+  };
+  const auto line = [](Table& to, std::string_view name, Integer a, Integer b, auto format) {
     const Integer change = b - a;
-    fmt::print("{:<24} {:>14} {:>14} {:>15} {:>9.4f}\n", name, format(a), format(b),
-               (change < 0 ? "−" : "+") + format(change < 0 ? -change : change), ratio(b, a));
+    to.add({std::string(name), format(a), format(b),
+            (change < 0 ? "−" : "+") + format(change < 0 ? -change : change),
+            fmt::format("{:.4f}", ratio(b, a))});
   };
   for (const CostView which : report.shown_views) {
     const ViewCounts& a = report.view(which);
     const ViewCounts& b = other.view(which);
-    fmt::print("\n{:<24} {:>14} {:>14} {:>15} {:>9}\n",
-               fmt::format("{}, FLOPs of a step", name_of(which)), "this", "other", "difference",
-               "ratio");
+    Table table(columns(fmt::format(
+        "{}FLOPs of a step", report.beside_paper ? fmt::format("{}, ", name_of(which)) : "")));
     for (const LayerCounts& layer : a.layers) {
       const auto at = std::ranges::find(b.layers, layer.name, &LayerCounts::name);
-      line(layer.name, layer.total().flops, at == b.layers.end() ? 0 : at->total().flops,
+      line(table, layer.name, layer.total().flops, at == b.layers.end() ? 0 : at->total().flops,
            with_unit);
     }
     for (const LayerCounts& layer : b.layers) {
       const auto at = std::ranges::find(a.layers, layer.name, &LayerCounts::name);
-      if (at == a.layers.end()) line(layer.name, 0, layer.total().flops, with_unit);
+      if (at == a.layers.end()) line(table, layer.name, 0, layer.total().flops, with_unit);
     }
     for (const LearningRule rule : report.shown_rules) {
-      line(name_of(rule), a.rule(rule).total().flops, b.rule(rule).total().flops, with_unit);
+      line(table, report.beside_paper ? name_of(rule) : "sum", a.rule(rule).total().flops,
+           b.rule(rule).total().flops, with_unit);
     }
+    fmt::print("\n");
+    table.print();
   }
-  fmt::print("\n{:<24} {:>14} {:>14} {:>15} {:>9}\n", "parameters and memory", "this", "other",
-             "difference", "ratio");
-  line("parameters", report.parameters.total, other.parameters.total, with_unit);
-  line("activations kept", report.memory.activations, other.memory.activations, bytes);
-  line("peak of the arena", report.memory.peak, other.memory.peak, bytes);
-  line("all of a training step", report.memory.total(), other.memory.total(), bytes);
+  Table table(columns("parameters and memory"));
+  line(table, "parameters", report.parameters.total, other.parameters.total, with_unit);
+  line(table, "activations kept", report.memory.activations, other.memory.activations, bytes);
+  line(table, "peak of the arena", report.memory.peak, other.memory.peak, bytes);
+  line(table, "all of a training step", report.memory.total(), other.memory.total(), bytes);
   if (report.memory.cache && other.memory.cache) {
-    line("keys and values", *report.memory.cache, *other.memory.cache, bytes);
+    line(table, "keys and values", *report.memory.cache, *other.memory.cache, bytes);
   }
+  fmt::print("\n");
+  table.print();
 }
 
 void print_convention(const ConventionReport& report) {
-  fmt::print("{} would report {}: {}\n", report.convention.name,
-             to_grouped_decimal(report.reported()), report.convention.summary);
-  fmt::print("{} executes {} FLOPs\n\n", report.training ? "a training step" : "a forward pass",
-             to_grouped_decimal(report.executed()));
-  std::size_t width = to_grouped_decimal(std::max(report.executed(), report.reported())).size() + 1;
-  for (const ConventionLine& l : report.lines) {
-    width = std::max(width, to_grouped_decimal(l.tool - l.executed).size() + 1);
-  }
-  const auto line = [&](std::string_view term, const std::string& tool, const std::string& executed,
-                        const std::string& difference) {
-    fmt::print("{:<34}{:>{}}{:>{}}{:>{}}\n", term, tool, width, executed, width, difference, width);
+  print_wrapped("", fmt::format("{} would report {}: {}", report.convention.name,
+                                to_grouped_decimal(report.reported()), report.convention.summary));
+  print_wrapped("", fmt::format("{} executes {} FLOPs",
+                                report.training ? "a training step" : "a forward pass",
+                                to_grouped_decimal(report.executed())));
+  Table table({{"term", false, true},
+               {std::string(report.convention.name), true},
+               {"executed", true},
+               {"difference", true}});
+  const auto line = [&](std::string_view term, Integer tool, Integer executed) {
+    table.add({std::string(term), to_grouped_decimal(tool), to_grouped_decimal(executed),
+               to_grouped_decimal(tool - executed)});
   };
-  const auto counts = [&](std::string_view term, Integer tool, Integer executed) {
-    line(term, to_grouped_decimal(tool), to_grouped_decimal(executed),
-         to_grouped_decimal(tool - executed));
-  };
-  line("term", std::string(report.convention.name), "executed", "difference");
-  for (const ConventionLine& l : report.lines) counts(l.term, l.tool, l.executed);
-  counts("sum", report.reported(), report.executed());
+  for (const ConventionLine& l : report.lines) line(l.term, l.tool, l.executed);
+  line("sum", report.reported(), report.executed());
+  fmt::print("\n");
+  table.print();
 }
 
 }  // namespace longspan::cli

@@ -59,6 +59,7 @@ Written write(const GenerateOptions& o, Model& model, const Task& task, bool sho
 }
 
 void run_generate(const GenerateOptions& o, const Common& common) {
+  print_verbatim();  // the text is the model's
   check(o.sampler);
   LoadedRun run = load_run(o.directory);
   const std::unique_ptr<Task> task = run.config.make_task();

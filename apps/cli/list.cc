@@ -4,23 +4,18 @@
 #include <nlohmann/json.hpp>
 
 #include "command.h"
+#include "list_entry.h"
 #include "longspan/attention/registry.h"
 #include "longspan/layers/branches.h"
 #include "longspan/learning/rule.h"
 #include "longspan/models/presets.h"
 #include "longspan/tasks/registry.h"
+#include "table.h"
+#include "terminal.h"
 
 namespace longspan::cli {
 
 namespace {
-
-// Weights that a mechanism itself adds to a layer of 8 heads of 64 and sequences of up to 4096.
-std::size_t own_parameters(const Mechanism& mechanism) {
-  const LoneAttention alone(
-      mechanism.name,
-      {.d_model = 512, .heads = 8, .kv_heads = 8, .d_head = 64, .max_length = 4096});
-  return alone.parameters().count();
-}
 
 nlohmann::json as_json() {
   nlohmann::json json = {{"attention", nlohmann::json::array()},
@@ -54,30 +49,53 @@ nlohmann::json as_json() {
   return json;
 }
 
-void print_tables() {
+void print_mechanisms() {
   const auto mark = [](bool yes) { return yes ? "✓" : "✗"; };
-  fmt::print("{:<20} {:<18} {:<13} {:<6} {:<7} {:<6} {:<7} {:>10}\n", "attention", "class",
-             "complexity", "exact", "causal", "cross", "decode", "parameters");
+  Table abilities({{"attention"},
+                   {"complexity"},
+                   {"exact"},
+                   {"causal"},
+                   {"cross"},
+                   {"decode"},
+                   {"parameters", true}});
+  Table summaries({{"attention"}, {"class"}, {"what it computes", false, true}});
   for (const Mechanism& m : mechanisms()) {
     const Abilities a = m.abilities("");
     const std::size_t own = own_parameters(m);
-    fmt::print("{:<20} {:<18} {:<13} {:<6} {:<7} {:<6} {:<7} {:>10}\n", m.name, name_of(m.kind),
-               m.complexity, mark(a.exact), mark(a.causal), mark(a.cross), mark(a.decode),
-               own == 0 ? "none" : fmt::format("{}", own));
+    abilities.add({std::string(m.name), std::string(m.complexity), mark(a.exact), mark(a.causal),
+                   mark(a.cross), mark(a.decode), own == 0 ? "none" : fmt::format("{}", own)});
+    summaries.add({std::string(m.name), std::string(name_of(m.kind)), std::string(m.summary)});
   }
-  fmt::print("parameters: its own, for a layer of 8 heads of 64 and up to 4096 tokens\n");
-  fmt::print("\n{:<20} {}\n", "attention", "what it computes");
-  for (const Mechanism& m : mechanisms()) fmt::print("{:<20} {}\n", m.name, m.summary);
-  fmt::print("\n{:<20} {}\n", "branch of a block", "what it computes");
-  for (const BranchKind& b : branch_kinds()) fmt::print("{:<20} {}\n", b.name, b.summary);
-  fmt::print("\n{:<20} {:<50} {}\n", "model", "what it is", "source");
+  abilities.print();
+  print_wrapped("", "parameters: its own, for a layer of 8 heads of 64 and up to 4096 tokens");
+  fmt::print("\n");
+  summaries.print();
+}
+
+// Names and summaries of a registry.
+template <class Entries>
+void print_summaries(const char* what, const char* summary, const Entries& entries) {
+  Table table({{what}, {summary, false, true}});
+  for (const auto& entry : entries) {
+    table.add({std::string(entry.name), std::string(entry.summary)});
+  }
+  fmt::print("\n");
+  table.print();
+}
+
+void print_tables() {
+  print_mechanisms();
+  print_summaries("branch of a block", "what it computes", branch_kinds());
+  Table models({{"model"}, {"what it is", false, true}, {"source", false, true}});
   for (const Preset& p : presets()) {
-    fmt::print("{:<20} {:<50} {}\n", p.name, p.summary, p.source);
+    models.add({std::string(p.name), std::string(p.summary), std::string(p.source)});
   }
-  fmt::print("\n{:<20} {}\n", "task", "what is learned");
-  for (const TaskEntry& t : tasks()) fmt::print("{:<20} {}\n", t.name, t.summary);
-  fmt::print("\n{:<20} {}\n", "rule", "how");
-  for (const RuleEntry& r : rules()) fmt::print("{:<20} {}\n", r.name, r.summary);
+  fmt::print("\n");
+  models.print();
+  print_summaries("task", "what is learned", tasks());
+  print_summaries("rule", "how", rules());
+  fmt::print("\n");
+  print_wrapped("", "longspan list NAME explains one of them");
 }
 
 }  // namespace
@@ -85,8 +103,16 @@ void print_tables() {
 void add_list(CLI::App& app, const Common& common) {
   CLI::App* command =
       app.add_subcommand("list", "The attention mechanisms, models, tasks and learning rules");
-  command->callback([&common] {
-    if (common.json) {
+  const auto name = std::make_shared<std::string>();
+  command->add_option("name", *name, "One of them, to be explained");
+  command->footer(
+      "Examples:\n"
+      "  longspan list\n"
+      "  longspan list bigbird");
+  command->callback([name, &common] {
+    if (!name->empty()) {
+      print_entry(*name, common.json);
+    } else if (common.json) {
       fmt::print("{}\n", as_json().dump(2));
     } else {
       print_tables();

@@ -1,6 +1,7 @@
 // longspan: the command line. Exit 0: done; 2: the input is wrong, one sentence says how; 128 + n:
 // signal n asked it to stop; 1: anything else that went wrong.
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -18,6 +19,7 @@
 #include "output.h"
 #include "parse_errors.h"
 #include "stop.h"
+#include "terminal.h"
 
 namespace longspan::cli {
 namespace {
@@ -63,6 +65,7 @@ int run(int argc, char** argv) {
   app.fallthrough();
   app.parse_complete_callback([&] {
     if (common.threads > 0) set_thread_count(common.threads);
+    if (common.json) print_verbatim();
   });
   add_list(app, common);
   add_train(app, common);
@@ -88,7 +91,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::Success& e) {  // --help
     std::ostringstream help;
     const int status = app.exit(e, help);
-    fmt::print("{}", help.str());
+    fmt::print("{}", fitted(shown(help.str()), terminal_width(STDOUT_FILENO)));
     return status;
   } catch (const CLI::ParseError& e) {
     explain(e, app);

@@ -1,5 +1,7 @@
 // The two streams of the program, whatever becomes of them.
 //
+// Where the locale has no letters beyond ASCII, the signs of this program are written in ASCII.
+//
 // Results go to standard output: that they cannot be written is noticed, at the latest when the
 // program ends. Notes and complaints go to standard error, where a failure changes nothing: a log
 // on a full disk must not cost the run that it is about.
@@ -17,6 +19,10 @@ struct OutputLost : std::runtime_error {
 
 // Comes before everything else that the program does.
 void prepare_streams();
+
+// From now on standard output is written as it is, whatever the locale: what programs read, and
+// texts that are not this program's.
+void print_verbatim();
 
 // Brings what was printed so far to its reader; throws OutputLost where that fails.
 void flush_output();

@@ -2,117 +2,55 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <span>
 #include <string>
-#include <vector>
 
 #include "command.h"
-#include "longspan/attention/pattern/pattern.h"
-#include "longspan/attention/registry.h"
 #include "longspan/base/error.h"
 #include "longspan/io/atomic_file.h"
 #include "output_file.h"
-#include "picture.h"
+#include "pattern_draw.h"
+#include "terminal.h"
 
 namespace longspan::cli {
 
 namespace {
 
 struct Options {
-  std::string attention;
-  std::size_t length = 64;
-  std::size_t heads = 4;
-  std::size_t head = 0;
-  bool causal = false;
+  PatternRequest request;
   std::string out;
   Existing existing = Existing::kKept;
 };
 
-constexpr std::size_t kHeadWidth = 64;
-constexpr std::size_t kWidestTerminal = 256;
-
-// The weights that a mechanism gives to the values, read off from values that are 0 and 1: as many
-// keys at a time as a value is wide. Rows that do not read the values stay empty.
-std::vector<bool> probe(const LoneAttention& attention, const Options& o,
-                        const AttentionShape& shape) {
-  const std::size_t width = o.heads * kHeadWidth;
-  attention->check(shape);
-  std::vector<float> q(o.length * width), k(q), v(q), x(q), y(q);
-  for (std::size_t i = 0; i < q.size(); ++i) {
-    q[i] = random_normal(2, i);
-    k[i] = random_normal(3, i);
-    x[i] = random_normal(4, i);
-  }
-  const auto heads = [&](std::vector<float>& data) {
-    return Heads::from_columns(Matrix(data.data(), o.length, width), 1, o.heads);
-  };
-  AttentionInputs in;
-  in.q = heads(q);
-  in.k = attention->abilities().shared_qk ? in.q : heads(k);
-  in.v = heads(v);
-  in.mask.causal = o.causal;
-  if (attention.streams().calls(Source::kInput)) in.x = ConstMatrix(x.data(), o.length, width);
-  Arena arena(attention->cost(shape).forward_scratch);
-  std::vector<bool> seen(o.length * o.length, false);
-  for (std::size_t first = 0; first < o.length; first += kHeadWidth) {
-    const std::size_t count = std::min(kHeadWidth, o.length - first);
-    std::ranges::fill(v, 0.0F);
-    const Matrix values = heads(v).head(0, o.head);
-    for (std::size_t j = 0; j < count; ++j) values.row(first + j)[j] = 1.0F;
-    attention->forward({in, heads(y), {}, arena});
-    for (std::size_t i = 0; i < o.length; ++i) {
-      const auto row = heads(y).head(0, o.head).row(i);
-      for (std::size_t j = 0; j < count; ++j) seen[i * o.length + first + j] = row[j] != 0.0F;
-    }
-  }
-  return seen;
-}
-
-Picture draw(const Options& o) {
-  LoneAttention attention(o.attention, {.d_model = o.heads * kHeadWidth,
-                                        .heads = o.heads,
-                                        .kv_heads = o.heads,
-                                        .d_head = kHeadWidth,
-                                        .max_length = o.length});
-  attention.allocate();
-  AttentionShape shape;
-  shape.heads = shape.kv_heads = o.heads;
-  shape.m = shape.n = o.length;
-  shape.d = shape.e = kHeadWidth;
-  shape.causal = o.causal;
-  Picture picture(o.length);
-  const auto* fixed = dynamic_cast<const FixedPattern*>(&*attention);
-  const std::vector<bool> seen = probe(attention, o, shape);
-  const std::string_view other = reason_of(find_mechanism(o.attention).kind);
-  for (std::size_t i = 0; i < o.length; ++i) {
-    for (std::size_t j = 0; j < o.length; ++j) {
-      if (fixed != nullptr) {
-        picture.set(i, j, fixed->reason(shape, o.head, i, j));
-      } else if (seen[i * o.length + j]) {
-        picture.set(i, j, other);
-      }
-    }
-  }
-  return picture;
-}
+// Cells a side of what is not printed on a terminal.
+constexpr std::size_t kMostPictured = 512;
+constexpr std::size_t kMostListed = 1024;
 
 nlohmann::json as_json(const Options& o, const Picture& picture) {
-  nlohmann::json json = {{"attention", o.attention},
-                         {"length", o.length},
-                         {"head", o.head},
-                         {"causal", o.causal},
-                         {"rows", nlohmann::json::array()}};
-  for (std::size_t i = 0; i < o.length; ++i) {
+  nlohmann::json json = {{"attention", o.request.attention}, {"shown", picture.title()},
+                         {"length", o.request.length},       {"head", o.request.head},
+                         {"causal", o.request.causal},       {"rows", nlohmann::json::array()}};
+  for (std::size_t i = 0; i < picture.cells(); ++i) {
     nlohmann::json row = nlohmann::json::array();
+    std::uint8_t last = 0;
     for (const Picture::Run& run : picture.runs(i)) {
-      row.push_back({{"begin", run.begin}, {"end", run.end}, {"reason", run.reason}});
+      const std::size_t begin = picture.token(run.begin);
+      const std::size_t end = picture.token(run.end);
+      if (run.cell.reason == last && row.back()["end"] == begin) {
+        row.back()["end"] = end;
+      } else {
+        row.push_back({{"begin", begin}, {"end", end}, {"reason", picture.reason(run.cell)}});
+      }
+      last = run.cell.reason;
     }
     json["rows"].push_back(row);
   }
-  for (const auto& [reason, pairs] : picture.counts()) json["pairs"][reason] = pairs;
+  for (const auto& [cell, count] : picture.counts()) {
+    auto& pairs = json["pairs"][std::string(picture.reason(cell))];
+    pairs = pairs.is_null() ? count : pairs.get<std::size_t>() + count;
+  }
+  if (picture.sampled()) json["sampled"] = picture.cells();
   return json;
 }
 
@@ -125,24 +63,31 @@ void check_place(const Options& o) {
 
 void save(const Options& o, const Picture& picture) {
   AtomicFile file("pattern", o.out);
-  file.write(o.out.ends_with(".svg") ? picture.svg(o.attention) : picture.png());
+  file.write(o.out.ends_with(".svg") ? picture.svg() : picture.png());
   file.commit();
 }
 
+void print(const Options& o, const Picture& picture) {
+  fmt::print("{}", picture.text(has_colours(STDOUT_FILENO)));
+  if (picture.title() != o.request.attention) {
+    print_wrapped("", fmt::format("drawn as {}: sizes that are not given scale with the length",
+                                  picture.title()));
+  }
+}
+
 void run(const Options& o, const Common& common) {
-  require(o.head < o.heads, "[pattern] head {} of {}; need one from 0 to {}", o.head, o.heads,
-          o.heads - 1);
-  require_mechanism("pattern", o.attention);
-  if (!o.out.empty()) check_place(o);
-  const Picture picture = draw(o);
-  if (!o.out.empty()) save(o, picture);
+  const PatternRequest& r = o.request;
+  require(r.head < r.heads, "[pattern] head {} of {}; need one from 0 to {}", r.head, r.heads,
+          r.heads - 1);
+  require_mechanism("pattern", r.attention);
+  if (!o.out.empty()) {
+    check_place(o);
+    save(o, draw_pattern(r, kMostPictured));
+  }
   if (common.json) {
-    fmt::print("{}\n", as_json(o, picture).dump());
-  } else if (o.length <= kWidestTerminal) {
-    fmt::print("{}", picture.text(isatty(STDOUT_FILENO) != 0));
+    fmt::print("{}\n", as_json(o, draw_pattern(r, kMostListed)).dump());
   } else {
-    require(!o.out.empty(), "[pattern] {} tokens do not fit a terminal; need --out or at most {}",
-            o.length, kWidestTerminal);
+    print(o, draw_pattern(r, terminal_width(STDOUT_FILENO)));
   }
 }
 
@@ -151,14 +96,22 @@ void run(const Options& o, const Common& common) {
 void add_pattern(CLI::App& app, const Common& common) {
   CLI::App* command = app.add_subcommand("pattern", "Which keys each query attends to, and why");
   const auto o = std::make_shared<Options>();
-  command->add_option("attention", o->attention, "KIND[:key=value,…], as longspan list names it")
+  command
+      ->add_option("attention", o->request.attention,
+                   "KIND[:key=value,…], as longspan list names it; sizes that are not given scale "
+                   "with the length")
       ->required();
-  add_number(*command, "--length", o->length, "Tokens", from_to(1, 65536));
-  add_number(*command, "--heads", o->heads, "Heads", from_to(1, 1024));
-  add_number(*command, "--head", o->head, "The head to show", from_to(0, 1023));
-  command->add_flag("--causal", o->causal, "With a causal mask");
+  add_number(*command, "--length", o->request.length, "Tokens", from_to(1, 65536));
+  add_number(*command, "--heads", o->request.heads, "Heads", from_to(1, 1024));
+  add_number(*command, "--head", o->request.head, "The head to show", from_to(0, 1023));
+  command->add_flag("--causal", o->request.causal, "With a causal mask");
   add_text(*command, "--out", o->out, "Also write the picture: file.svg or file.png");
   add_overwrite(*command, o->existing);
+  command->footer(
+      "Examples:\n"
+      "  longspan pattern bigbird\n"
+      "  longspan pattern reformer --length 200 --out reformer.svg\n"
+      "  longspan pattern window:window=512 --length 8192 --causal --out window.png");
   command->callback([o, &common] { run(*o, common); });
 }
 

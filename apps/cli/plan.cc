@@ -15,6 +15,9 @@
 #include "longspan/base/error.h"
 #include "longspan/cost/budget.h"
 #include "longspan/predict/calibration.h"
+#include "output.h"
+#include "table.h"
+#include "terminal.h"
 
 namespace longspan::cli {
 
@@ -227,6 +230,7 @@ void print_json(const PlanInputs& in, const Demand& work, const Budget& b) {
 }
 
 void print_csv(const PlanInputs& in, const Budget& b) {
+  print_verbatim();
   fmt::print("quantity,unit,low,mid,high\n");
   fmt::print("flops,FLOP,{0:.10g},{0:.10g},{0:.10g}\n", in.flops);
   fmt::print("petaflop_days,PF-day,{0:.10g},{0:.10g},{0:.10g}\n", b.petaflop_days);
@@ -250,9 +254,8 @@ std::string readable(const Range& r, double scale) {
   return fmt::format("{}  ({} to {})", mid, readable(r.low / scale), readable(r.high / scale));
 }
 
-// fmt pads by code points; "CO₂" has three.
 void print_line(const std::string& label, const std::string& text) {
-  fmt::print("{:<26}{}\n", label, text);
+  print_wrapped(fmt::format("{:<26}", shown(label)), text);
 }
 
 void print_table(const PlanInputs& in, const Demand& work, const Budget& b) {
@@ -273,33 +276,35 @@ void print_table(const PlanInputs& in, const Demand& work, const Budget& b) {
         fmt::format("  {}", a.name),
         fmt::format("{} {}: {}", readable(a.assumption.value, 1.0), a.unit, a.assumption.source));
   }
-  if (!b.money) fmt::print("no price is known for {}; give --price\n", in.device.name);
+  if (!b.money) {
+    print_wrapped("", fmt::format("no price is known for {}; give --price", in.device.name));
+  }
 }
 
 void print_devices(const std::vector<Device>& devices, bool json) {
   nlohmann::json list = nlohmann::json::array();
-  if (!json) {
-    fmt::print("{:<12} {:<36} {:>10} {:>10} {:>7}  {}\n", "device", "", "TFLOP/s", "GB/s", "W",
-               "formats");
-  }
+  Table table({{"device"},
+               {"", false, true},
+               {"TFLOP/s", true},
+               {"GB/s", true},
+               {"W", true},
+               {"formats", false, true}});
   for (const Device& d : devices) {
     std::string formats;
     for (const auto& [name, peak] : d.peak) formats += (formats.empty() ? "" : " ") + name;
-    const double peak = peak_of(d, usual_format(d));
-    if (json) {
-      list.push_back({{"name", d.name},
-                      {"title", d.title},
-                      {"kind", d.kind.name()},
-                      {"peak", d.peak},
-                      {"bandwidth", d.bandwidth},
-                      {"memory", d.memory},
-                      {"power", d.power}});
-    } else {
-      fmt::print("{:<12} {:<36} {:>10.4g} {:>10.4g} {:>7.4g}  {}\n", d.name, d.title, peak / 1e12,
-                 d.bandwidth / 1e9, d.power, formats);
-    }
+    const auto number = [](double value) { return fmt::format("{:.4g}", value); };
+    list.push_back({{"name", d.name},
+                    {"title", d.title},
+                    {"kind", d.kind.name()},
+                    {"peak", d.peak},
+                    {"bandwidth", d.bandwidth},
+                    {"memory", d.memory},
+                    {"power", d.power}});
+    table.add({d.name, d.title, number(peak_of(d, usual_format(d)) / 1e12),
+               number(d.bandwidth / 1e9), number(d.power), formats});
   }
-  if (json) fmt::print("{}\n", list.dump(2));
+  if (json) return fmt::print("{}\n", list.dump(2));
+  table.print();
 }
 
 void run(const PlanOptions& o, const Common& common) {

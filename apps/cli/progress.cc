@@ -7,13 +7,35 @@
 #include <cstdio>
 
 #include "command.h"
+#include "terminal.h"
 
 namespace longspan::cli {
 
 namespace {
 constexpr std::chrono::milliseconds kTerminalPause{100};
 constexpr std::chrono::seconds kLogPause{10};
-constexpr std::uint64_t kBarWidth = 20;
+constexpr std::size_t kBarWidth = 20;
+constexpr std::size_t kLeastForBar = 60;  // columns; below, the words need all of them
+
+std::string bar(double share, std::size_t width) {
+  if (width < kLeastForBar) return "";
+  const bool unicode = has_unicode();
+  const auto filled = static_cast<std::size_t>(share * static_cast<double>(kBarWidth));
+  std::string text = "[";
+  for (std::size_t i = 0; i < kBarWidth; ++i) {
+    const bool done = i < filled;
+    text += unicode ? (done ? "█" : "·") : (done ? "#" : ".");
+  }
+  return text + "] ";
+}
+
+// As much of the text as so many columns have room for.
+std::string beginning(const std::string& text, std::size_t columns) {
+  const std::string line = shown(text);
+  std::size_t end = line.size();
+  while (columns_of(line.substr(0, end)) > columns) --end;
+  return line.substr(0, end);
+}
 }  // namespace
 
 Progress::Progress(std::uint64_t total, std::uint64_t done, bool quiet)
@@ -38,8 +60,9 @@ bool Progress::due(bool last) {
 void Progress::show(double share, double eta, const std::string& text) {
   const std::string line = fmt::format("{}  ETA {}", text, human_seconds(eta));
   if (!terminal_) return fmt::print(stderr, "{}\n", line);
-  const auto filled = static_cast<std::uint64_t>(share * static_cast<double>(kBarWidth));
-  fmt::print(stderr, "\r\033[K[{:█<{}}{:·<{}}] {}", "", filled, "", kBarWidth - filled, line);
+  // The last column stays empty: some terminals break the line when it is written to.
+  const std::size_t width = terminal_width(STDERR_FILENO) - 1;
+  fmt::print(stderr, "\r\033[K{}", beginning(bar(share, width) + line, width));
   std::fflush(stderr);
   line_open_ = true;
 }

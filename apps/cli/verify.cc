@@ -13,6 +13,7 @@
 #include "longspan/base/memory.h"
 #include "longspan/predict/calibration.h"
 #include "longspan/predict/verification.h"
+#include "table.h"
 
 namespace longspan::cli {
 
@@ -49,7 +50,7 @@ nlohmann::json memory_json(const MemoryCheck& m) {
 
 void print_memory(const MemoryCheck& m) {
   const auto line = [](const char* what, std::size_t bytes) {
-    fmt::print("{:<34}{:>14} B  {:>10}\n", what, bytes, format_bytes(bytes));
+    fmt::print("{:<30}{:>16} B  {:>10}\n", what, bytes, format_bytes(bytes));
   };
   line("weights", m.weights);
   line("gradients", m.gradients);
@@ -58,7 +59,7 @@ void print_memory(const MemoryCheck& m) {
   line("arena, measured", m.arena.measured);
   line("all of it, predicted", m.predicted());
   line("growth of the resident set", m.resident);
-  fmt::print("{:<34}{:>+13.2f} %\n", "error", 100 * m.error());
+  fmt::print("{:<30}{:>+15.2f} %\n", "error", 100 * m.error());
 }
 
 nlohmann::json time_json(const std::optional<TimePrediction>& predicted, const Samples& measured) {
@@ -97,35 +98,45 @@ void print_verification_json(const Verification& v) {
 
 std::string mark(bool equal) { return equal ? "equal" : "DIFFERENT"; }
 
-void print_time(const char* what, const std::optional<TimePrediction>& predicted,
-                const Samples& measured) {
+void add_time(const char* what, const std::optional<TimePrediction>& predicted,
+              const Samples& measured, Table& to) {
+  const auto ms = [](double seconds) { return fmt::format("{:.3f}", 1e3 * seconds); };
   const double seconds = measured.median();
   if (!predicted) {
-    fmt::print("{:<14} {:>34} {:>9.3f} ms\n", what, "not calibrated", 1e3 * seconds);
+    to.add({what, "", "not calibrated", ms(seconds)});
   } else {
-    fmt::print("{:<14} {:>9.3f} ms ({:>8.3f} to {:>8.3f}) {:>9.3f} ms {:>+7.1f} %\n", what,
-               1e3 * predicted->seconds, 1e3 * predicted->low, 1e3 * predicted->high, 1e3 * seconds,
-               100 * (predicted->seconds / seconds - 1.0));
+    to.add({what, ms(predicted->seconds), ms(predicted->low) + " to " + ms(predicted->high),
+            ms(seconds), fmt::format("{:+.1f} %", 100 * (predicted->seconds / seconds - 1.0))});
   }
 }
 
 void print_tables(const Verification& v) {
-  fmt::print("{:<14} {:>22} {:>22} {:>22} {:>22}\n", "", "MACCs predicted", "measured",
-             "FLOPs predicted", "measured");
+  Table counts({{""},
+                {"predicted", true, false, "MACCs"},
+                {"measured", true, false, "MACCs"},
+                {"predicted", true, false, "FLOPs"},
+                {"measured", true, false, "FLOPs"},
+                {""}});
+  const auto digits = [](std::uint64_t count) { return fmt::format("{}", count); };
   for (const CountCheck& c : v.counts) {
-    fmt::print("{:<14} {:>22} {:>22} {:>22} {:>22}  {}\n", c.phase, c.predicted.maccs,
-               c.measured.maccs, c.predicted.flops(), c.measured.flops(), mark(c.equal()));
+    counts.add({std::string(c.phase), digits(c.predicted.maccs), digits(c.measured.maccs),
+                digits(c.predicted.flops()), digits(c.measured.flops()), mark(c.equal())});
   }
-  fmt::print("\n{:<14} {:>22} {:>22}\n", "arena, bytes", "predicted", "measured");
+  counts.print();
+  Table arena({{"arena, bytes"}, {"predicted", true}, {"measured", true}, {""}});
   for (const bool training : {false, true}) {
     const BytesCheck& b = training ? v.training_arena : v.inference_arena;
-    fmt::print("{:<14} {:>22} {:>22}  {}\n", training ? "training" : "inference", b.predicted,
-               b.measured, mark(b.predicted == b.measured));
+    arena.add({training ? "training" : "inference", digits(b.predicted), digits(b.measured),
+               mark(b.predicted == b.measured)});
   }
-  fmt::print("\n{:<14} {:>12} {:>23} {:>11} {:>9}\n", "time", "predicted", "interval", "measured",
-             "error");
-  print_time("forward", v.predicted_forward, v.forward);
-  print_time("training step", v.predicted_step, v.step);
+  fmt::print("\n");
+  arena.print();
+  Table times(
+      {{"time, ms"}, {"predicted", true}, {"interval", true}, {"measured", true}, {"error", true}});
+  add_time("forward", v.predicted_forward, v.forward, times);
+  add_time("training step", v.predicted_step, v.step, times);
+  fmt::print("\n");
+  times.print();
   if (!v.predicted_forward) {
     fmt::print("run longspan calibrate once to have times predicted\n");
   }

@@ -29,8 +29,7 @@ namespace longspan {
 namespace {
 
 template <class Kind, class Config>
-Config parse(std::string_view options) {
-  Config config;
+Config parse(std::string_view options, Config config = {}) {
   parse_options(Kind::kName, options, config);
   return config;
 }
@@ -57,6 +56,20 @@ std::unique_ptr<Attention> make(std::string_view options, const AttentionSite& s
   }
 }
 
+template <class Kind, class Config>
+std::string shown(std::string_view options, std::size_t tokens) {
+  Config config;
+  config.show_at(tokens);
+  return written_options(parse<Kind>(options, config));
+}
+
+// Null where nothing depends on the length.
+template <class Kind, class Config>
+constexpr auto shows() -> std::string (*)(std::string_view, std::size_t) {
+  if constexpr (requires(Config config) { config.show_at(1); }) return &shown<Kind, Config>;
+  return nullptr;
+}
+
 // The line of a mechanism: what its class knows of itself.
 template <class Kind, class Config>
 constexpr Mechanism entry(MechanismClass kind, std::string_view complexity, std::string_view memory,
@@ -71,7 +84,10 @@ constexpr Mechanism entry(MechanismClass kind, std::string_view complexity, std:
           &can<Kind, Config>,
           &streams<Kind, Config>,
           &make<Kind, Config>,
-          settings};
+          settings,
+          Kind::kEquations,
+          &option_texts<Config>,
+          shows<Kind, Config>()};
 }
 
 constexpr std::string_view kOutside =
@@ -205,6 +221,13 @@ Streams streams_of(std::string_view specification, const AttentionLayout& layout
 std::unique_ptr<Attention> make_attention(std::string_view specification,
                                           const AttentionSite& site) {
   return find_mechanism(specification).make(options_of(specification), site);
+}
+
+std::string shown_specification(std::string_view specification, std::size_t tokens) {
+  const Mechanism& mechanism = find_mechanism(specification);
+  if (mechanism.shown == nullptr) return std::string(specification);
+  const std::string options = mechanism.shown(options_of(specification), tokens);
+  return std::string(mechanism.name) + (options.empty() ? "" : ":" + options);
 }
 
 LoneAttention::LoneAttention(std::string_view specification, const AttentionLayout& layout)

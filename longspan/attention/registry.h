@@ -7,10 +7,13 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "longspan/attention/attention.h"
+#include "longspan/base/option_text.h"
 
 namespace longspan {
 
@@ -43,6 +46,11 @@ struct Mechanism {
   std::unique_ptr<Attention> (*make)(std::string_view options, const AttentionSite& site);
   // Options worth trying beside the defaults; "" ends them.
   std::array<std::string_view, 4> settings = {};
+  std::string_view equations = {};  // lines
+  std::vector<OptionText> (*options)() = nullptr;
+  // `options`, and sizes that let a picture of so many tokens show its shape where they say
+  // nothing; null: nothing depends on the length.
+  std::string (*shown)(std::string_view options, std::size_t tokens) = nullptr;
 };
 
 std::span<const Mechanism> mechanisms();
@@ -72,6 +80,10 @@ Abilities abilities_of(std::string_view specification);
 Streams streams_of(std::string_view specification, const AttentionLayout& layout);
 std::unique_ptr<Attention> make_attention(std::string_view specification,
                                           const AttentionSite& site);
+
+// The specification with which a picture of so many tokens shows a mechanism: what it does not say
+// scales with them.
+std::string shown_specification(std::string_view specification, std::size_t tokens);
 
 // A mechanism without a layer, and what a layer would give it: parameters and the projections of
 // its streams on call.

@@ -9,7 +9,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
+#include <cstdlib>
+#include <sstream>
 
 namespace longspan::testing {
 
@@ -25,6 +28,12 @@ void redirect(const std::string& path, int descriptor) {
   close(file);
 }
 
+void set_environment(const RunOptions& options) {
+  for (const char* name : {"COLUMNS", "NO_COLOR"}) unsetenv(name);
+  setenv("LC_ALL", "C.UTF-8", 1);
+  for (const auto& [name, value] : options.environment) setenv(name.c_str(), value.c_str(), 1);
+}
+
 }  // namespace
 
 Process::Process(const std::vector<std::string>& arguments, const RunOptions& options) {
@@ -36,6 +45,7 @@ Process::Process(const std::vector<std::string>& arguments, const RunOptions& op
   argv.push_back(nullptr);
   id_ = fork();
   if (id_ != 0) return;
+  set_environment(options);
   redirect(out, STDOUT_FILENO);
   redirect(err, STDERR_FILENO);
   if (options.file_limit >= 0) {
@@ -84,6 +94,16 @@ std::vector<std::string> small_training(const std::string& out,
       "--eval-every", "0",    "--quiet", "--d-model", "16",      "--threads", "2"};
   arguments.insert(arguments.end(), more.begin(), more.end());
   return arguments;
+}
+
+void expect_fits(const std::string& text, std::size_t columns) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const auto letters = std::ranges::count_if(
+        line, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; });
+    EXPECT_LE(static_cast<std::size_t>(letters), columns) << line;
+    EXPECT_FALSE(line.ends_with(' ')) << '"' << line << '"';
+  }
 }
 
 void expect_wrong_input(const Outcome& outcome, const std::string& sentence) {

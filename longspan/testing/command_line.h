@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "longspan/testing/temporary_directory.h"
@@ -25,6 +26,8 @@ struct RunOptions {
   std::string err = {};
   std::string directory = {};  // where it starts
   unsigned seconds = 0;        // after which it is ended by SIGALRM
+  // Beside the tests' own, where the locale has UTF-8 and the terminal is unknown.
+  std::vector<std::pair<std::string, std::string>> environment = {};
 };
 inline const std::string kClosed = "closed";
 
@@ -48,6 +51,9 @@ inline const std::string kText = LONGSPAN_SOURCE_DIR "/data/tinyshakespeare.txt"
 // Arguments that train a tiny model on it for eight steps.
 std::vector<std::string> small_training(const std::string& out,
                                         const std::vector<std::string>& more = {});
+
+// Every line has at most so many columns, and no space at its end.
+void expect_fits(const std::string& text, std::size_t columns);
 
 // Exit 2 and one sentence that has `sentence` in it.
 void expect_wrong_input(const Outcome& outcome, const std::string& sentence);

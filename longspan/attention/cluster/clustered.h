@@ -14,6 +14,7 @@
 
 #include "longspan/attention/cluster/clustered_queries.h"
 #include "longspan/attention/exact/flash.h"
+#include "longspan/attention/shown.h"
 #include "longspan/base/number.h"
 
 namespace longspan {
@@ -25,12 +26,13 @@ struct ClusteredConfig {
   std::uint64_t seed = 1;
 
   bool operator==(const ClusteredConfig&) const = default;
+  void show_at(std::size_t tokens) { clusters = shown_size(tokens / 8, clusters); }
   template <class See>
   void visit(See see) {
-    see("clusters", clusters, from_to(1, 1e6));
-    see("bits", bits, from_to(1, 63));
-    see("iterations", iterations, from_to(1, 1000));
-    see("seed", seed);
+    see("clusters", clusters, "clusters of the queries of a head, C", from_to(1, 1e6));
+    see("bits", bits, "bits of a hash", from_to(1, 63));
+    see("iterations", iterations, "steps of k-means", from_to(1, 1000));
+    see("seed", seed, "of the planes that hash");
   }
   ClusteringConfig clustering() const { return {clusters, bits, iterations, seed}; }
 };
@@ -38,6 +40,9 @@ struct ClusteredConfig {
 class ClusteredAttention final : public Attention {
  public:
   static constexpr std::string_view kName = "clustered";
+  static constexpr std::string_view kEquations =
+      "c_j = mean of the queries of cluster j\n"
+      "y_i = (softmax(c·kᵀ/√d)·v)_j   for every query i of cluster j";
   ClusteredAttention(const ClusteredConfig& config, const AttentionSite& site);
   static Abilities can(const ClusteredConfig& config);
   std::string_view name() const override { return kName; }

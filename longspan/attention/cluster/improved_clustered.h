@@ -28,6 +28,7 @@
 
 #include "longspan/attention/cluster/clustered_queries.h"
 #include "longspan/attention/exact/flash.h"
+#include "longspan/attention/shown.h"
 #include "longspan/base/choice.h"
 #include "longspan/kernels/hash/cluster_attention.h"
 
@@ -49,15 +50,19 @@ struct ImprovedClusteredConfig {
   std::uint64_t seed = 1;
 
   bool operator==(const ImprovedClusteredConfig&) const = default;
+  void show_at(std::size_t tokens) {
+    clusters = shown_size(tokens / 8, clusters);
+    topk = shown_size(tokens / 8, topk);
+  }
   template <class See>
   void visit(See see) {
-    see("clusters", clusters, from_to(1, 1e6));
-    see("topk", topk, from_to(1, 1e6));
-    see("bits", bits, from_to(1, 63));
-    see("iterations", iterations, from_to(1, 1000));
-    see("gradient", gradient);
-    see("causal", causal);
-    see("seed", seed);
+    see("clusters", clusters, "clusters of the queries of a head, C", from_to(1, 1e6));
+    see("topk", topk, "keys that every query weighs itself, k", from_to(1, 1e6));
+    see("bits", bits, "bits of a hash", from_to(1, 63));
+    see("iterations", iterations, "steps of k-means", from_to(1, 1000));
+    see("gradient", gradient, "constant-mass leaves out the derivative of the mass on the k keys");
+    see("causal", causal, "accept a causal mask: keys of the k that are not later");
+    see("seed", seed, "of the planes that hash");
   }
   ClusteringConfig clustering() const { return {clusters, bits, iterations, seed}; }
 };
@@ -65,6 +70,10 @@ struct ImprovedClusteredConfig {
 class ImprovedClusteredAttention final : public Attention {
  public:
   static constexpr std::string_view kName = "improved-clustered";
+  static constexpr std::string_view kEquations =
+      "A^c = softmax(c·kᵀ/√d) of the centroids, T_j its k largest keys, m̂_j their sum\n"
+      "A_il = m̂_j·softmax over T_j of q_i·k_l/√d   for l in T_j,   A^c_jl elsewhere\n"
+      "y = A·v";
   ImprovedClusteredAttention(const ImprovedClusteredConfig& config, const AttentionSite& site);
   static Abilities can(const ImprovedClusteredConfig& config);
   std::string_view name() const override { return kName; }

@@ -54,6 +54,7 @@
 #pragma once
 
 #include "longspan/attention/attention.h"
+#include "longspan/attention/shown.h"
 #include "longspan/base/choice.h"
 #include "longspan/kernels/hash/hash.h"
 #include "longspan/kernels/sparse/chunk_attention.h"
@@ -93,26 +94,31 @@ struct ReformerConfig {
   std::uint64_t seed = 1;
 
   bool operator==(const ReformerConfig&) const = default;
+  void show_at(std::size_t tokens) { chunk = shown_size(tokens / 8, chunk); }
   template <class See>
   void visit(See see) {
-    see("chunk", chunk, from_to(1, 1e7));
-    see("rounds", rounds, from_to(1, 100));
-    see("buckets", buckets);
-    see("before", before, from_to(0, 1e7));
-    see("after", after, from_to(0, 1e7));
-    see("scaling", scaling);
-    see("same_bucket", same_bucket);
-    see("deduplicate", deduplicate);
-    see("wrap", wrap);
-    see("strict", strict);
-    see("padding", padding);
-    see("seed", seed);
+    see("chunk", chunk, "tokens of a chunk, m", from_to(1, 1e7));
+    see("rounds", rounds, "hashes of every token, R", from_to(1, 100));
+    see("buckets", buckets, "of a round, even; 16x8 multiplies two hashes; auto: twice the chunks");
+    see("before", before, "chunks before the own one that are seen", from_to(0, 1e7));
+    see("after", after, "chunks behind it", from_to(0, 1e7));
+    see("scaling", scaling, "trax: scores √d times as large, as Trax has them");
+    see("same_bucket", same_bucket, "see tokens of the own bucket only");
+    see("deduplicate", deduplicate, "a pair that meets in several rounds weighs once");
+    see("wrap", wrap, "what the first chunk of a round has before it");
+    see("strict", strict, "causal: no output depends on a later token");
+    see("padding", padding, "what becomes of padded tokens");
+    see("seed", seed, "of the rotations that hash");
   }
 };
 
 class ReformerAttention final : public Attention {
  public:
   static constexpr std::string_view kName = "reformer";
+  static constexpr std::string_view kEquations =
+      "k_j = q_j/‖q_j‖;  bucket_r(i) = argmax([q_i·R_r; −q_i·R_r])   in each of R rounds\n"
+      "y_i = Σ_r Σ_j e^(s_ij − L_i)/c_ij·v_j,   s_ij = q_i·k_j/√d\n"
+      "over the tokens j of the bucket in the own chunk and its neighbours";
   // Declares the constant "<site>.rotations", [heads·d, R·P]: a round's projections side by side.
   ReformerAttention(const ReformerConfig& config, const AttentionSite& site);
   static Abilities can(const ReformerConfig& config);

@@ -42,6 +42,8 @@ struct FlashConfig {
 class FlashAttention final : public Attention {
  public:
   static constexpr std::string_view kName = "flash";
+  static constexpr std::string_view kEquations =
+      "y_i = Σ_j softmax_j(q_i·k_j/√d + bias_ij)·v_j   by tiles, the softmax online";
   explicit FlashAttention(const FlashConfig& config = {}) : Attention(can(config)) {}
   static Abilities can(const FlashConfig& /*config*/) { return Abilities::all(); }
   std::string_view name() const override { return kName; }

@@ -37,6 +37,9 @@ struct FullConfig {
 class FullAttention final : public Attention {
  public:
   static constexpr std::string_view kName = "full";
+  static constexpr std::string_view kEquations =
+      "S = (q/√d)·kᵀ + bias\n"
+      "y = softmax(S)·v";
   explicit FullAttention(const FullConfig& config = {}) : Attention(can(config)) {}
   static Abilities can(const FullConfig& /*config*/) { return Abilities::all(); }
   std::string_view name() const override { return kName; }

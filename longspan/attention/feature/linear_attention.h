@@ -33,14 +33,17 @@ struct LinearAttentionConfig {
   bool operator==(const LinearAttentionConfig&) const = default;
   template <class See>
   void visit(See see) {
-    see("features", features);
-    see("epsilon", epsilon, from_to(0, 1));
+    see("features", features, "φ: elu + 1, or softmax, which is not causal");
+    see("epsilon", epsilon, "of the denominator, elu only", from_to(0, 1));
   }
 };
 
 class LinearAttention final : public Attention {
  public:
   static constexpr std::string_view kName = "linear";
+  static constexpr std::string_view kEquations =
+      "φ(x) = elu(x) + 1\n"
+      "y_i = Σ_j φ(q_i)·φ(k_j) v_j / (φ(q_i)·Σ_j φ(k_j) + ε)";
   explicit LinearAttention(const LinearAttentionConfig& config = {});
   static Abilities can(const LinearAttentionConfig& config);
   std::string_view name() const override { return kName; }

@@ -45,21 +45,24 @@ struct PerformerConfig {
   bool operator==(const PerformerConfig&) const = default;
   template <class See>
   void visit(See see) {
-    see("kernel", kernel);
-    see("features", features, from_to(0, 65536));
-    see("orthogonal", orthogonal);
-    see("norms", norms);
-    see("redraw", redraw, from_to(0, 1e12));
-    see("seed", seed);
-    see("epsilon", epsilon, from_to(0, 1));
-    see("sum_epsilon", sum_epsilon, from_to(0, 1));
-    see("relu_epsilon", relu_epsilon, from_to(0, 1));
+    see("kernel", kernel, "positive and hyperbolic approximate the softmax, relu does not");
+    see("features", features, "M; 0: d·ln d", from_to(0, 65536));
+    see("orthogonal", orthogonal, "how blocks of d rows of Ω are made orthogonal");
+    see("norms", norms, "of the rows of Ω: chi is unbiased, fixed varies less");
+    see("redraw", redraw, "steps of training between two draws of Ω; 0: never", from_to(0, 1e12));
+    see("seed", seed, "of the draws");
+    see("epsilon", epsilon, "added to features, as public implementations do", from_to(0, 1));
+    see("sum_epsilon", sum_epsilon, "added to the causal sum of features, likewise", from_to(0, 1));
+    see("relu_epsilon", relu_epsilon, "added to features of kernel=relu", from_to(0, 1));
   }
 };
 
 class PerformerAttention final : public Attention {
  public:
   static constexpr std::string_view kName = "performer";
+  static constexpr std::string_view kEquations =
+      "x' = x/d^¼,  φ(x) = exp(Ωx' − ‖x'‖²/2)/√M,  E[φ(q)·φ(k)] = exp(q·k/√d)\n"
+      "y_i = Σ_j φ(q_i)·φ(k_j) v_j / Σ_j φ(q_i)·φ(k_j)";
   PerformerAttention(const PerformerConfig& config, const AttentionSite& site);
   static Abilities can(const PerformerConfig& config);
   std::string_view name() const override { return kName; }

@@ -28,6 +28,7 @@
 
 #include "longspan/attention/attention.h"
 #include "longspan/attention/exact/flash.h"
+#include "longspan/attention/shown.h"
 #include "longspan/base/choice.h"
 #include "longspan/base/integers.h"
 
@@ -48,18 +49,22 @@ struct LinformerConfig {
   Choice<LinformerProjection> projection = LinformerProjection::kLearned;
   std::size_t length = 0;  // of the longest sequence; 0: the model's
   bool operator==(const LinformerConfig&) const = default;
+  void show_at(std::size_t tokens) { k = shown_size(tokens / 8, k); }
   template <class See>
   void visit(See see) {
-    see("k", k, from_to(1, 65536));
-    see("sharing", sharing);
-    see("projection", projection);
-    see("length", length, from_to(0, 1e9));
+    see("k", k, "slots that the sequence is projected to", from_to(1, 65536));
+    see("sharing", sharing, "who has the same E and F");
+    see("projection", projection, "convolution and pool shorten by neighbours");
+    see("length", length, "of the longest sequence; 0: the model's", from_to(0, 1e9));
   }
 };
 
 class LinformerAttention final : public Attention {
  public:
   static constexpr std::string_view kName = "linformer";
+  static constexpr std::string_view kEquations =
+      "K̄ = E·k,  V̄ = F·v   with E, F [k, n]\n"
+      "y = softmax(q·K̄ᵀ/√d)·V̄";
   LinformerAttention(const LinformerConfig& config, const AttentionSite& site);
   static Abilities can(const LinformerConfig& config);
   std::string_view name() const override { return kName; }

@@ -30,13 +30,15 @@ struct MemoryConfig {
   bool operator==(const MemoryConfig&) const = default;
   template <class See>
   void visit(See see) {
-    see("tokens", tokens, from_to(1, 65536));
+    see("tokens", tokens, "learned keys and values of a head, p", from_to(1, 65536));
   }
 };
 
 class MemoryAttention final : public Attention {
  public:
   static constexpr std::string_view kName = "memory";
+  static constexpr std::string_view kEquations =
+      "y_i = softmax(q_i·[k; M_K]ᵀ/√d)·[v; M_V]   M_K, M_V [p, d] learned";
   MemoryAttention(const MemoryConfig& config, const AttentionSite& site);
   static Abilities can(const MemoryConfig& config);
   std::string_view name() const override { return kName; }

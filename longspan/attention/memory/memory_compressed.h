@@ -31,13 +31,16 @@ struct MemoryCompressedConfig {
   bool operator==(const MemoryCompressedConfig&) const = default;
   template <class See>
   void visit(See see) {
-    see("stride", stride, from_to(1, 1024));
+    see("stride", stride, "tokens that become one key, s", from_to(1, 1024));
   }
 };
 
 class MemoryCompressedAttention final : public Attention {
  public:
   static constexpr std::string_view kName = "memory-compressed";
+  static constexpr std::string_view kEquations =
+      "K̄_t = Σ_{r<s} W_r·k_{ts+r},  V̄ likewise   W_r [d, d] learned\n"
+      "y = softmax(q·K̄ᵀ/√d)·V̄";
   MemoryCompressedAttention(const MemoryCompressedConfig& config, const AttentionSite& site);
   static Abilities can(const MemoryCompressedConfig& config);
   std::string_view name() const override { return kName; }

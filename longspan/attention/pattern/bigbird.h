@@ -28,6 +28,7 @@
 
 #include "longspan/attention/attention.h"
 #include "longspan/attention/pattern/pattern.h"
+#include "longspan/attention/shown.h"
 #include "longspan/base/number.h"
 
 namespace longspan {
@@ -43,14 +44,16 @@ struct BigBirdConfig {
   bool padded = false;
 
   bool operator==(const BigBirdConfig&) const = default;
+  void show_at(std::size_t tokens) { block = shown_size(tokens / 16, block); }
   template <class See>
   void visit(See see) {
-    see("block", block, from_to(1, 1e7));
-    see("window", window, from_to(1, 1e7));
-    see("random", random, from_to(0, kMostRandom));
-    see("etc", etc, from_to(0, 1e7));
-    see("seed", seed);
-    see("padded", padded);
+    see("block", block, "tokens of a block; multiples of 64 fill the tiles", from_to(1, 1e7));
+    see("window", window, "blocks of the window, an odd number", from_to(1, 1e7));
+    see("random", random, "blocks that are drawn, by head and layer", from_to(0, kMostRandom));
+    see("etc", etc, "global tokens in front, and nothing random; 0: the first and the last block",
+        from_to(0, 1e7));
+    see("seed", seed, "of the draw");
+    see("padded", padded, "count blocks over the padded length, as Hugging Face does");
   }
 };
 
@@ -63,6 +66,10 @@ struct RandomBlocks {
 class BigBirdAttention final : public Attention, public FixedPattern {
  public:
   static constexpr std::string_view kName = "bigbird";
+  static constexpr std::string_view kEquations =
+      "y_i = Σ_j softmax_j(q_i·k_j/√d)·v_j\n"
+      "over the first and the last block, the window t − w … t + w of the own block t,\n"
+      "w = ⌊window/2⌋, and random others";
   BigBirdAttention(const BigBirdConfig& config, const AttentionSite& site)
       : Attention(can(config)), config_(config), layer_(site.layer) {}
   static Abilities can(const BigBirdConfig& config);

@@ -95,6 +95,22 @@ AttentionCost LocalAttention::cost(const AttentionShape& shape) const {
   return sparse_cost(LocalPattern(config_, shape));
 }
 
+std::string_view LocalAttention::reason(const AttentionShape& s, std::size_t /*head*/,
+                                        std::size_t i, std::size_t j) const {
+  const LocalPattern pattern(config_, s);
+  const std::size_t keys = pattern.keys(0);
+  const std::size_t position = i + pattern.offset();
+  if (std::max(position, j) >= keys || (s.causal && j > position)) return "";
+  const std::size_t own = position / config_.block;
+  const std::size_t other = j / config_.block;
+  // Around the end, which is as far as nothing reaches without `wrap`.
+  const std::size_t around =
+      config_.wrap && !s.causal ? divide_up(keys, config_.block) : std::size_t{1} << 63U;
+  const bool back = (own >= other ? own - other : own + around - other) <= config_.before;
+  const bool ahead = (other >= own ? other - own : other + around - own) <= config_.after;
+  return back || ahead ? "window" : "";
+}
+
 void LocalAttention::run_forward(const ForwardCall& call) const {
   const AttentionInputs& in = call.in;
   const Heads y = call.y;

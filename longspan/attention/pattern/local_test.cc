@@ -29,7 +29,16 @@ void check(const LocalConfig& config, const AttentionCase& c) {
     const std::size_t ahead = (theirs + blocks - mine) % blocks;
     return ahead <= config.after || blocks - ahead <= config.before;
   };
-  testing::check_pattern(LocalAttention(config), c, sees);
+  const LocalAttention attention(config);
+  const AttentionShape shape = AttentionProblem(c).shape();
+  testing::check_pattern(attention, c,
+                         [&](std::size_t b, std::size_t h, std::size_t i, std::size_t j) {
+                           const bool seen = sees(b, h, i, j);
+                           if (b == 0) {
+                             EXPECT_EQ(!attention.reason(shape, h, i, j).empty(), seen);
+                           }
+                           return seen;
+                         });
 }
 
 TEST(Local, IsExactOverItsBlocks) {

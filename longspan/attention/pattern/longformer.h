@@ -25,6 +25,7 @@
 
 #include "longspan/attention/attention.h"
 #include "longspan/attention/pattern/pattern.h"
+#include "longspan/attention/shown.h"
 #include "longspan/base/number.h"
 
 namespace longspan {
@@ -35,11 +36,13 @@ struct LongformerConfig {
   std::size_t global = 1;  // the first tokens, where the mask does not say
 
   bool operator==(const LongformerConfig&) const = default;
+  void show_at(std::size_t tokens) { window = 2 * shown_size(tokens / 16, window / 2); }
   template <class See>
   void visit(See see) {
-    see("window", window, from_to(0, 1e7));
-    see("dilation", dilation);
-    see("global", global, from_to(0, 1e7));
+    see("window", window, "neighbours, of both sides together", from_to(0, 1e7));
+    see("dilation", dilation, "distance between neighbours; by head as 1:1:2:4");
+    see("global", global, "the first tokens are global, where the batch marks none",
+        from_to(0, 1e7));
   }
 };
 
@@ -48,6 +51,9 @@ struct LongformerGlobals;
 class LongformerAttention final : public Attention, public FixedPattern {
  public:
   static constexpr std::string_view kName = "longformer";
+  static constexpr std::string_view kEquations =
+      "local i:   y_i = Σ_j softmax_j(q_i·k_j/√d)·v_j   j in the window of i or global\n"
+      "global i:  y_i = Σ_j softmax_j(q^g_i·k^g_j/√d)·v^g_j   every j";
   LongformerAttention(const LongformerConfig& config, const AttentionSite& site);
   static Abilities can(const LongformerConfig& config);
   static Streams streams(const LongformerConfig& config, const AttentionLayout& layout);

@@ -13,6 +13,7 @@
 
 #include "longspan/attention/attention.h"
 #include "longspan/attention/pattern/pattern.h"
+#include "longspan/attention/shown.h"
 #include "longspan/base/number.h"
 
 namespace longspan {
@@ -23,17 +24,21 @@ struct WindowConfig {
   bool two_sided = true;     // false: only earlier tokens, as if causal
 
   bool operator==(const WindowConfig&) const = default;
+  void show_at(std::size_t tokens) { window = 2 * shown_size(tokens / 16, window / 2); }
   template <class See>
   void visit(See see) {
-    see("window", window, from_to(0, 1e7));
-    see("dilation", dilation, from_to(1, 1e7));
-    see("two_sided", two_sided);
+    see("window", window, "neighbours, of both sides together", from_to(0, 1e7));
+    see("dilation", dilation, "distance between neighbours", from_to(1, 1e7));
+    see("two_sided", two_sided, "false: only earlier tokens, as if causal");
   }
 };
 
 class WindowAttention final : public Attention, public FixedPattern {
  public:
   static constexpr std::string_view kName = "window";
+  static constexpr std::string_view kEquations =
+      "y_i = Σ_j softmax_j(q_i·k_j/√d)·v_j\n"
+      "over j = i + t·dilation, |t| ≤ ⌊window/2⌋";
   explicit WindowAttention(const WindowConfig& config = {})
       : Attention(can(config)), config_(config) {}
   static Abilities can(const WindowConfig& config);

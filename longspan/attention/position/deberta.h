@@ -42,21 +42,26 @@ struct DebertaConfig {
   bool operator==(const DebertaConfig&) const = default;
   template <class See>
   void visit(See see) {
-    see("span", span, from_to(1, 65536));
-    see("buckets", buckets, from_to(0, 65536));
-    see("c2p", c2p);
-    see("p2c", p2c);
-    see("share", share);
-    see("key_bias", key_bias);
-    see("content_bias", content_bias);
-    see("norm", norm);
-    see("epsilon", epsilon, above_to(0, 1));
+    see("span", span, "the largest distance that is told apart", from_to(1, 65536));
+    see("buckets", buckets, "logarithmic, on each side; 0: every distance its own",
+        from_to(0, 65536));
+    see("c2p", c2p, "content to position");
+    see("p2c", p2c, "position to content");
+    see("share", share, "queries' and keys' projections serve positions too");
+    see("key_bias", key_bias, "the projection of position keys has a bias");
+    see("content_bias", content_bias,
+        "the projection of keys has one where queries' and values' have");
+    see("norm", norm, "LayerNorm on the table of distances");
+    see("epsilon", epsilon, "of the norm", above_to(0, 1));
   }
 };
 
 class DebertaAttention final : public Attention {
  public:
   static constexpr std::string_view kName = "deberta";
+  static constexpr std::string_view kEquations =
+      "A_ij = q_i·k_j + q_i·Kr_b + k_j·Qr_b,   b = δ(i − j)\n"
+      "y_i = Σ_j softmax_j(A_ij/√(3d))·v_j";
   DebertaAttention(const DebertaConfig& config, const AttentionSite& site);
   static Abilities can(const DebertaConfig& config);
   static Streams streams(const DebertaConfig& config, const AttentionLayout& layout);

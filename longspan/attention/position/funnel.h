@@ -33,13 +33,16 @@ struct FunnelConfig {
   bool operator==(const FunnelConfig&) const = default;
   template <class See>
   void visit(See see) {
-    see("cls", cls);
+    see("cls", cls, "the first token stands apart");
   }
 };
 
 class FunnelAttention final : public Attention {
  public:
   static constexpr std::string_view kName = "funnel";
+  static constexpr std::string_view kEquations =
+      "A_ij = (q_i + u)·k_j + c_ij·[(q_i + v)·W_R·R_t + (q_i + s)·G_same(i,j)]\n"
+      "y_i = Σ_j softmax_j(A_ij/√d)·v_j";
   FunnelAttention(const FunnelConfig& config, const AttentionSite& site);
   static Abilities can(const FunnelConfig& config);
   static Streams streams(const FunnelConfig& config, const AttentionLayout& layout);

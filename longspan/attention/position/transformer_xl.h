@@ -34,6 +34,9 @@ struct TransformerXlConfig {
 class TransformerXlAttention final : public Attention {
  public:
   static constexpr std::string_view kName = "transformer-xl";
+  static constexpr std::string_view kEquations =
+      "A_ij = (q_i + u)·k_j + (q_i + v)·Kr_{i−j},   Kr = R·W_kRᵀ\n"
+      "y_i = Σ_j softmax_j(A_ij/√d)·v_j   over the history, then this segment";
   TransformerXlAttention(const TransformerXlConfig& config, const AttentionSite& site);
   static Abilities can(const TransformerXlConfig& config);
   static Streams streams(const TransformerXlConfig& config, const AttentionLayout& layout);

@@ -1,0 +1,158 @@
+#include "terminal.h"
+
+#include <fmt/core.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <cstdlib>
+#include <utility>
+
+namespace longspan::cli {
+
+namespace {
+
+constexpr std::size_t kUsualWidth = 80;
+constexpr std::size_t kLeastWidth = 20;
+constexpr std::size_t kMostWidth = 1000;
+
+std::string_view environment(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+constexpr std::array<std::pair<std::string_view, std::string_view>, 85> kSigns = {{
+    {"·", "*"},      {"−", "-"},     {"–", "-"},     {"…", "..."},   {"×", "x"},
+    {"÷", "/"},      {"≈", "~"},     {"∝", "~"},     {"≤", "<="},    {"≥", ">="},
+    {"≠", "!="},     {"±", "+-"},    {"∓", "-+"},    {"→", "->"},    {"←", "<-"},
+    {"↔", "<->"},    {"⇔", "<=>"},   {"✓", "yes"},   {"✗", "no"},    {"√", "sqrt "},
+    {"Σ", "sum "},   {"∂", "d"},     {"∇", "grad "}, {"∞", "inf"},   {"∈", "in"},
+    {"∘", "o"},      {"⊙", "*"},     {"‖", "||"},    {"⌈", "ceil("}, {"⌉", ")"},
+    {"⌊", "floor("}, {"⌋", ")"},     {"ℓ", "l"},     {"′", "'"},     {"ᵀ", "^T"},
+    {"½", "1/2"},    {"¼", "1/4"},   {"¾", "3/4"},   {"⅛", "1/8"},   {"⁰", "^0"},
+    {"¹", "^1"},     {"²", "^2"},    {"³", "^3"},    {"⁴", "^4"},    {"⁵", "^5"},
+    {"⁶", "^6"},     {"⁷", "^7"},    {"⁸", "^8"},    {"⁹", "^9"},    {"⁻", "^-"},
+    {"₀", "0"},      {"₁", "1"},     {"₂", "2"},     {"₃", "3"},     {"̂", "^"},
+    {"̄", "'"},       {"α", "alpha"}, {"β", "beta"},  {"γ", "gamma"}, {"δ", "delta"},
+    {"Δ", "Delta"},  {"ε", "eps"},   {"η", "eta"},   {"θ", "theta"}, {"κ", "kappa"},
+    {"λ", "lambda"}, {"µ", "u"},     {"μ", "mu"},    {"π", "pi"},    {"ρ", "rho"},
+    {"σ", "sigma"},  {"τ", "tau"},   {"φ", "phi"},   {"Φ", "Phi"},   {"χ", "chi"},
+    {"ω", "omega"},  {"Ω", "Omega"}, {"é", "e"},     {"€", "EUR"},   {"█", "#"},
+    {"─", "-"},      {"│", "|"},     {"└", "+"},     {"┬", "+"},     {"┘", "+"},
+}};
+
+bool begins_letter(char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U; }
+
+// A mark that stands over the letter before it.
+bool is_mark(std::string_view letter) {
+  return letter.size() == 2 && letter >= "\u0300" && letter <= "\u036F";
+}
+
+std::size_t size_of_letter(std::string_view text) {
+  std::size_t size = 1;
+  while (size < text.size() && !begins_letter(text[size])) ++size;
+  return size;
+}
+
+}  // namespace
+
+std::size_t terminal_width(int stream) {
+  const std::string_view columns = environment("COLUMNS");
+  std::size_t width = 0;
+  const auto read = std::from_chars(columns.data(), columns.data() + columns.size(), width);
+  if (read.ec != std::errc() || read.ptr != columns.data() + columns.size()) width = 0;
+  winsize size{};
+  if (width == 0 && ::ioctl(stream, TIOCGWINSZ, &size) == 0) width = size.ws_col;
+  return width == 0 ? kUsualWidth : std::clamp(width, kLeastWidth, kMostWidth);
+}
+
+bool has_unicode() {
+  std::string locale;
+  for (const char* const name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    if (locale.empty()) locale = environment(name);
+  }
+  std::ranges::transform(locale, locale.begin(), [](unsigned char c) { return std::tolower(c); });
+  return locale.find("utf-8") != std::string::npos || locale.find("utf8") != std::string::npos;
+}
+
+bool has_colours(int stream) {
+  return environment("NO_COLOR").empty() && environment("TERM") != "dumb" && ::isatty(stream) != 0;
+}
+
+std::size_t columns_of(std::string_view text) {
+  std::size_t columns = 0;
+  while (!text.empty()) {
+    const std::string_view letter = text.substr(0, size_of_letter(text));
+    columns += is_mark(letter) ? 0 : 1;
+    text.remove_prefix(letter.size());
+  }
+  return columns;
+}
+
+std::string in_ascii(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const std::string_view letter = text.substr(0, size_of_letter(text));
+    const auto sign =
+        std::ranges::find(kSigns, letter, [](const auto& pair) { return pair.first; });
+    out += letter.size() == 1 || sign == kSigns.end() ? letter : sign->second;
+    text.remove_prefix(letter.size());
+  }
+  return out;
+}
+
+std::string shown(std::string_view text) {
+  static const bool unicode = has_unicode();
+  return unicode ? std::string(text) : in_ascii(text);
+}
+
+std::string broken(std::string_view text, std::size_t width, std::size_t indent, std::size_t used) {
+  std::string out;
+  bool first = true;  // of its line
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const std::size_t begin = std::min(text.find_first_not_of(' ', at), text.size());
+    const std::size_t end = std::min(text.find(' ', begin), text.size());
+    const std::string_view spaces = text.substr(at, begin - at);
+    const std::string_view word = text.substr(begin, end - begin);
+    at = end;
+    if (word.empty()) break;
+    if (!first && used + spaces.size() + columns_of(word) > width) {
+      out += '\n' + std::string(indent, ' ');
+      used = indent;
+    } else {
+      out += spaces;
+      used += spaces.size();
+    }
+    out += word;
+    used += columns_of(word);
+    first = false;
+  }
+  return out;
+}
+
+std::string fitted(std::string_view text, std::size_t width) {
+  std::string out;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    // Behind the last gap of the line, where an explanation begins.
+    const std::size_t gap = line.rfind("  ");
+    const std::size_t indent =
+        gap == std::string_view::npos ? 0 : columns_of(line.substr(0, gap + 2));
+    out += broken(line, width, std::min(indent, width / 2)) + '\n';
+  }
+  return out;
+}
+
+void print_wrapped(std::string_view head, std::string_view text) {
+  const std::string start = shown(head);
+  const std::size_t indent = columns_of(start);
+  fmt::print("{}{}\n", start, broken(shown(text), terminal_width(STDOUT_FILENO), indent, indent));
+}
+
+}  // namespace longspan::cli
