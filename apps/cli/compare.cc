@@ -20,6 +20,7 @@
 #include "longspan/base/parallel.h"
 #include "longspan/io/atomic_file.h"
 #include "longspan/io/json_file.h"
+#include "longspan/io/record_json.h"
 #include "longspan/report/compare_summary.h"
 #include "longspan/report/compare_text.h"
 #include "longspan/report/page.h"
@@ -119,7 +120,9 @@ PlanRequest request_of(const CompareOptions& o) {
   require(o.lengths.empty() || o.length == 0, "[compare] --length and --lengths; need one of them");
   require(o.from.empty() || std::filesystem::is_directory(o.from),
           "[compare] --from is '{}'; need the directory of a model", o.from);
-  if (!o.from.empty()) check_source(o.from);
+  require(plain_text(o.from) == o.from,
+          "[compare] --from is '{}'; need a name without control characters", plain_text(o.from));
+  if (!o.from.empty()) request.settings.random_tokens = check_source(o.from);
   request.attention = attention_list(o.attention);
   request.lengths = o.lengths;
   // The length that is asked for comes first, what it takes to see where it comes from after it.
@@ -127,6 +130,7 @@ PlanRequest request_of(const CompareOptions& o) {
     request.lengths.push_back(n);
     if (n <= kShortestCompared) break;
   }
+  check_lengths(request);
   for (const std::uint64_t n : request.lengths) check_countable("compare", s, n);
   request.rounds = o.rounds;
   request.memory = static_cast<double>(available_memory());
@@ -146,9 +150,27 @@ void note(const Common& common, const std::string& text) {
   if (!common.quiet) fmt::print(stderr, "{}\n", text);
 }
 
-// Measures what `known` does not have; true unless it was interrupted.
-bool measure(const PlanRequest& request, const Calibration& calibration, CompareRecord& record,
-             const CompareRecord* known, Results& results, const Common& common) {
+// How a run ended.
+struct Ending {
+  bool whole = true;    // unless it was interrupted
+  std::string failure;  // of its first point, where all that were tried failed
+};
+
+Ending ending_of(bool whole, const std::vector<ComparePoint>& points) {
+  const auto has = [](PointStatus status) {
+    return [status](const ComparePoint& p) { return p.status == status; };
+  };
+  const auto failed = std::ranges::find_if(points, has(PointStatus::kFailed));
+  if (failed == points.end() || std::ranges::any_of(points, has(PointStatus::kOk))) {
+    return {whole, ""};
+  }
+  return {whole,
+          fmt::format("{} at n = {}: {}", failed->mechanism, failed->length, failed->reason)};
+}
+
+// Measures what `known` does not have.
+Ending measure(const PlanRequest& request, const Calibration& calibration, CompareRecord& record,
+               const CompareRecord* known, Results& results, const Common& common) {
   const CompareRoofline roofline{calibration.fma_peak, calibration.bandwidth};
   const ComparePlan plan =
       plan_comparison(calibration, request, [&](const std::string& spec, std::uint64_t length) {
@@ -168,6 +190,7 @@ bool measure(const PlanRequest& request, const Calibration& calibration, Compare
     summarize(record);
     return known == nullptr ? record : merge(*known, record);
   };
+  current();  // refuses what cannot be added to
   CompareRun run;
   run.roofline = roofline;
   run.memory = 0.6 * request.memory;
@@ -182,8 +205,9 @@ bool measure(const PlanRequest& request, const Calibration& calibration, Compare
     results.save(current());
   };
   const bool whole = run_comparison(plan, run);
+  Ending ending = ending_of(whole, record.points);
   record = current();
-  return whole;
+  return ending;
 }
 
 void finish(const Results& results, const Common& common) {
@@ -213,6 +237,11 @@ void render(const CompareOptions& o, const Common& common) {
 void run(const CompareOptions& o, const Common& common) {
   if (!o.render.empty()) return render(o, common);
   const PlanRequest request = request_of(o);
+  if (request.settings.random_tokens) {
+    note(common, fmt::format("longspan reads no tokenizer of {} yet: its errors are measured on "
+                             "random tokens",
+                             o.from));
+  }
   std::optional<CompareRecord> known;
   std::optional<CompareRecord> against;
   nlohmann::json added = nlohmann::json::object();
@@ -224,14 +253,17 @@ void run(const CompareOptions& o, const Common& common) {
   Results results(place_of(o), added);
   const Calibration calibration = calibration_for(common);
   CompareRecord record;
-  const bool whole =
+  const Ending ending =
       measure(request, calibration, record, known ? &*known : nullptr, results, common);
   results.save(record);
   show(record, against, o, common);
   finish(results, common);
-  if (!whole) {
+  if (!ending.whole) {
     throw Stopped{StopGuard::signal(), fmt::format("[compare] interrupted; go on with --add {}",
                                                    results.path().string())};
+  }
+  if (!ending.failure.empty()) {
+    throw SystemError(fmt::format("[compare] every point failed; {}", ending.failure));
   }
 }
 

@@ -109,6 +109,8 @@ std::vector<std::string> attention_list(const std::string& text) {
       specs.push_back(part);
     }
   }
+  require(specs.size() <= kMostMechanisms, "[compare] {} mechanisms; need at most {}", specs.size(),
+          kMostMechanisms);
   for (const std::string& spec : specs) {
     require_mechanism("compare", spec);
     abilities_of(spec);  // says what is wrong
@@ -124,6 +126,8 @@ std::vector<std::uint64_t> length_list(const std::string& text) {
   }
   std::ranges::sort(lengths);
   lengths.erase(std::unique(lengths.begin(), lengths.end()), lengths.end());
+  require(lengths.size() <= kMostLengths, "[compare] --lengths has {}; need at most {}",
+          lengths.size(), kMostLengths);
   return lengths;
 }
 

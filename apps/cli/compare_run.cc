@@ -10,8 +10,8 @@
 
 #include "child_process.h"
 #include "longspan/io/json_file.h"
+#include "longspan/io/record_json.h"
 #include "longspan/predict/sampling.h"
-#include "longspan/report/record_json.h"
 #include "stop.h"
 
 namespace longspan::cli {

@@ -113,7 +113,7 @@ CostReport make_report(const CostOptions& o, const Workload& workload, const Mod
     report.rule_memory.emplace(rule, rule == main ? report.memory : memory_of(rule));
   }
   report.optimizer = optimizer_step(o.optimizer, report.parameters);
-  if (const std::optional<Calibration> machine = known_calibration()) {
+  if (const std::optional<Calibration> machine = known_calibration(common)) {
     report.time = predicted(*machine, workload, model, main, {.kind = o.optimizer});
     report.device = device_of(*machine).name;
   }

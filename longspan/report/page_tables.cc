@@ -276,7 +276,7 @@ std::string machine_table(const CompareRecord& record) {
   table.row({"oneDNN", escape_html(v.onednn)});
   table.row({"Highway", escape_html(v.highway)});
   table.row({"compiler", escape_html(v.compiler)});
-  table.row({"inputs", escape_html(s.inputs)});
+  table.row({"inputs", escape_html(s.inputs) + (s.random_tokens ? ", of random tokens" : "")});
   table.row({"seed", whole(s.seed)});
   table.row({"threads", whole(s.threads)});
   table.row({"budget", seconds_text(s.budget_seconds)});
