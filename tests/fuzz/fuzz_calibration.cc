@@ -9,8 +9,10 @@
 #include "longspan/compare/advice.h"
 #include "longspan/compare/compare_plan.h"
 #include "longspan/cost/budget.h"
+#include "longspan/predict/kernel_calls.h"
 #include "longspan/predict/operation.h"
 #include "longspan/predict/predict.h"
+#include "longspan/predict/quantities.h"
 #include "longspan/testing/temporary_directory.h"
 #include "tests/fuzz/fuzzing.h"
 #include "tests/fuzz/tree.h"
@@ -32,14 +34,7 @@ CompareSettings small_settings() {
   return settings;
 }
 
-void add_rates(const std::vector<Operation>& operations, Calibration& calibration) {
-  for (const Operation& operation : operations) {
-    const std::vector<double> each(operation.x.size(), 1e-9);
-    calibration.rates[operation.rate] = {.warm = each, .cold = each, .error = 0.1};
-  }
-}
-
-// Of this machine, with every rate that a small model with any mechanism asks for.
+// Of this machine, with every rate that is calibrated.
 Calibration sound_calibration() {
   Calibration c;
   c.machine = this_machine();
@@ -50,19 +45,20 @@ Calibration sound_calibration() {
   c.memory = 1e8;
   c.forward = c.training = {.factor = 1.1, .call = 1e-6, .spread = 0.1};
   c.seconds = 60.0;
+  OperandPool none(0, /*cold=*/false);
+  std::vector<TimedCall> calls;
+  add_products(none, calls);
+  add_row_calls(none, calls);
+  add_transforms(none, calls);
+  add_optimizer_calls(none, calls);
+  const auto add = [&](const std::string& rate, std::size_t count) {
+    const std::vector<double> each(count, 1e-9);
+    c.rates[rate] = {.warm = each, .cold = each, .error = 0.1};
+  };
+  for (const TimedCall& call : calls) add(call.rate, call.x.size());
   for (const Mechanism& mechanism : mechanisms()) {
-    const CompareCase what{small_settings(), std::string(mechanism.name), kLength};
-    for (const bool alone : {false, true}) {
-      try {
-        const Model model(what.model());
-        const Batch shape = {.batch = 1, .length = kLength};
-        add_rates(alone ? forward_operations(model, shape) : step_operations(model, shape, {}), c);
-      } catch (const Error&) {  // a mechanism that no such model can have
-      }
-    }
     for (const Phase phase : {Phase::kForward, Phase::kBackward}) {
-      c.rates.try_emplace(attention_rate(mechanism.name, phase),
-                          c.rates[attention_rate("flash", phase)]);
+      add(attention_rate(mechanism.name, phase), attention_quantities(1.0, {}).size());
     }
   }
   return c;

@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "longspan/io/json_file.h"
-#include "longspan/report/compare_plot.h"
 #include "longspan/report/compare_summary.h"
 #include "longspan/report/compare_text.h"
 #include "longspan/report/page.h"
@@ -28,7 +27,6 @@ void use_record(std::string_view text) {
   summarize(record);
   compare_text(record);
   compare_csv(record);
-  compare_plot(record);
   comparison_page(record);
   compare_against(record, sound_record());
   compare_against(sound_record(), record);
