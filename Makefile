@@ -4,8 +4,9 @@ MAKEFLAGS += --no-print-directory
 STEP := tools/step.sh
 PRESET ?= release
 PREFIX ?= /usr/local
+FUZZ_SECONDS ?= 60
 
-.PHONY: help build test demo bench tidy format check-format install clean nightly \
+.PHONY: help build test demo bench fuzz tsan tidy format check-format install clean nightly \
         packages test-packages format-packages configure cli
 
 help:
@@ -13,6 +14,8 @@ help:
 	@echo "make test      build, run every test, those beside the code again under sanitizers"
 	@echo "make demo      compare every attention for a minute, train a small model, write a page"
 	@echo "make bench     compare with PyTorch and ONNX Runtime on this machine"
+	@echo "make fuzz      hostile files for every reader, FUZZ_SECONDS ($(FUZZ_SECONDS)) each, under libFuzzer"
+	@echo "make tsan      what runs on several threads, under the thread sanitizer"
 	@echo "make nightly   thousands of models drawn from the product of what there is, dry and real"
 	@echo "make tidy      clang-tidy over the library and the command line"
 	@echo "make format    clang-format every C++ file in place"
@@ -36,6 +39,20 @@ test: test-packages configure
 	@$(STEP) "build: everything, and the library again under sanitizers" cmake --build --preset tests
 	@$(STEP) "test: every test, those beside the code a second time under sanitizers" \
 	  ctest --preset tests
+
+fuzz: packages
+	@$(STEP) "packages: install clang and its run-time libraries" \
+	  tools/install_packages.sh clang libclang-rt-14-dev libomp-dev
+	@$(STEP) "configure: fuzz" cmake --preset fuzz --log-level=WARNING
+	@$(STEP) "build: the fuzz targets" cmake --build --preset fuzz
+	@$(STEP) "fuzz: $(FUZZ_SECONDS) s each" tools/fuzz.sh build-fuzz $(FUZZ_SECONDS) $(FUZZ_TARGETS)
+
+tsan: packages
+	@$(STEP) "packages: install clang and its run-time libraries" \
+	  tools/install_packages.sh clang libclang-rt-14-dev libomp-dev
+	@$(STEP) "configure: tsan" cmake --preset tsan --log-level=WARNING
+	@$(STEP) "build: the tests that use threads" cmake --build --preset tsan
+	@$(STEP) "test: the tests that use threads" ctest --preset tsan
 
 nightly: build
 	@$(STEP) "nightly: 20,000 models, dry, metered and by formula" \
@@ -72,4 +89,4 @@ install: build
 	@$(STEP) "install: into $(PREFIX)" cmake --install build --prefix $(PREFIX)
 
 clean:
-	@$(STEP) "clean: remove the build trees" rm -rf build build-debug build-tidy
+	@$(STEP) "clean: remove the build trees" rm -rf build build-debug build-fuzz build-tidy build-tsan

@@ -106,6 +106,9 @@ longspan_tests(memory_test 1 CLI SOURCES tests/memory/resident_memory_test.cc)
 file(GLOB example_sources CONFIGURE_DEPENDS examples/*.cc)
 longspan_tests(examples_test 1 SOURCES ${example_sources})
 
+# Readers of files, given hostile ones.
+include(cmake/fuzz.cmake)
+
 # What is checked about the text of the project.
 add_test(NAME layering
          COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tools/check_layers.py ${PROJECT_SOURCE_DIR})
