@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kFormat = "longspan-compare";
+constexpr std::string_view kRecordFormat = "longspan-compare";
 constexpr std::uint64_t kVersion = 1;
 
 // What no type and no range says, part by part.
@@ -121,13 +121,13 @@ const ComparePoint* CompareRecord::find(std::string_view mechanism, std::uint64_
 
 json to_json(const CompareRecord& record) {
   json object = record_to_json(record);
-  object["format"] = kFormat;
+  object["format"] = kRecordFormat;
   object["version"] = kVersion;
   return object;
 }
 
 CompareRecord compare_record_from(std::string_view where, const json& value) {
-  require(value.is_object() && value.value("format", json()) == kFormat,
+  require(value.is_object() && value.value("format", json()) == kRecordFormat,
           "{}: is not the record of a comparison", where);
   require(value.value("version", json()) == kVersion,
           "{}: is version {} of the record; this longspan reads version {}", where,

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "longspan/base/error.h"
+#include "longspan/base/median.h"
 
 namespace longspan {
 
@@ -15,12 +16,6 @@ namespace {
 
 constexpr std::string_view kBaseline = "flash";
 constexpr double kClearlyFaster = 1.0 / 1.15;  // of the baseline's time; closer is a tie
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  const std::size_t n = values.size();
-  return 0.5 * (values[(n - 1) / 2] + values[n / 2]);
-}
 
 // Two digits are what an interpolated length is worth.
 std::uint64_t rounded(double length) {
