@@ -24,6 +24,7 @@ constexpr const char* kExactAttention = "full";
 
 // What can be counted.
 constexpr Bounds kCostLength = from_to(1, kLargestLength);
+constexpr Bounds kCostBatch = from_to(1, kLargestBatch);
 constexpr Bounds kCostWidth = from_to(1, kLargestWidth);
 constexpr Bounds kSomeCostWidth = from_to(0, kLargestWidth);
 
@@ -81,12 +82,14 @@ void set_layers(const ModelOptions& o, Workload& w) {
 }
 
 bool is_path(const std::string& text) {
+  std::error_code ignored;  // a link that leads nowhere is no path
   return text.find('/') != std::string::npos || text.ends_with(".json") ||
-         std::filesystem::exists(text);
+         std::filesystem::exists(text, ignored);
 }
 
 Workload from_file(const std::filesystem::path& path) {
-  const bool directory = std::filesystem::is_directory(path);
+  std::error_code ignored;
+  const bool directory = std::filesystem::is_directory(path, ignored);
   const nlohmann::json file = directory ? read_config(path) : read_json(path);
   Workload w;
   // A checkpoint of ours keeps its model beside the rest of the run.
@@ -231,7 +234,7 @@ void add_model_options(CLI::App& command, ModelOptions& o) {
   add_number(command, "--target-length", o.target_length, "M: tokens of the decoder's sequence",
              kCostLength, group);
   add_number(command, "--max-length", o.max_length, "Positions of the model", kCostLength, group);
-  add_number(command, "--batch", o.batch, "Sequences of a step", kCostLength, group);
+  add_number(command, "--batch", o.batch, "Sequences of a step", kCostBatch, group);
   add_read(command, "--lengths", "Real tokens of each sequence: 100,128,…", "", group,
            [&command, &o](const std::string& written) {
              o.lengths.clear();

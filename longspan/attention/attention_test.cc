@@ -66,6 +66,17 @@ TEST(Registry, RefusesAbsurdOptions) {
             "[longformer] dilation is '0'; need a whole number from 1 to 1e7");
 }
 
+TEST(Registry, LengthsThatWouldTakeMinutesToCountAreRefused) {
+  for (const char* name : {"deberta", "transformer-xl"}) {
+    const LoneAttention alone(
+        name, {.d_model = 8, .heads = 2, .kv_heads = 2, .d_head = 4, .max_length = 1});
+    AttentionShape shape{.heads = 2, .kv_heads = 2, .m = 1 << 20, .n = 1 << 20, .d = 4, .e = 4};
+    EXPECT_EQ(error_of([&] { alone->cost(shape); }),
+              "[attention] 1048576 keys with relative positions; need at most 131072, or another "
+              "mechanism");
+  }
+}
+
 TEST(Registry, NoNumberOfAnOptionIsAnythingElse) {
   for (const char* option : {"clustered:clusters",
                              "clustered:bits",

@@ -118,13 +118,12 @@ void refuse_number(std::string_view who, std::string_view key, std::string_view 
 std::string ends_in_words(const Bounds& bounds) {
   // Nobody writes what a type holds at most.
   constexpr double kEndless = 1e30;
+  constexpr double kSigned = 0x1p63;
+  if (bounds.least <= -kSigned && bounds.most >= kSigned) return "";
   const std::string least = end_in_words(bounds.least);
-  if (bounds.most >= kEndless) {
-    if (bounds.least <= -kEndless) return "";
-    return fmt::format("{} {}", bounds.above ? "above" : "from", least);
-  }
+  if (bounds.most >= kEndless) return fmt::format("{} {}", bounds.above ? "above" : "from", least);
   const std::string most = end_in_words(bounds.most);
-  const bool beyond = bounds.below || bounds.most >= 0x1p63;  // as a double, of 2^63 − 1
+  const bool beyond = bounds.below || bounds.most >= kSigned;  // as a double, of 2^64 − 1
   if (bounds.above)
     return fmt::format("above {}, {} {}", least, beyond ? "below" : "at most", most);
   return fmt::format("from {}{} {}", least, beyond ? ", below" : " to", most);

@@ -102,8 +102,7 @@ TEST(BoundsOfNumbers, SayThemselvesInWords) {
   EXPECT_EQ(in_words(above_to(0, 1e300), false), "a number above 0");
   EXPECT_EQ(in_words(Bounds::of_type<float>(), false), "a finite number");
   EXPECT_EQ(in_words(Bounds::of_type<std::uint64_t>(), true), "a whole number from 0, below 2^64");
-  EXPECT_EQ(in_words(Bounds::of_type<std::int64_t>(), true),
-            "a whole number from -2^63, below 2^63");
+  EXPECT_EQ(in_words(Bounds::of_type<std::int64_t>(), true), "a whole number");
   EXPECT_EQ(in_words(Bounds::of_type<std::int32_t>(), true),
             "a whole number from -2^31 to 2147483647");
 }

@@ -45,6 +45,7 @@ ModelFamily family_of(const ModelConfig& config);
 
 // The longest, widest and deepest that is counted; nobody's model is larger.
 inline constexpr std::size_t kLargestLength = std::size_t{1} << 32U;
+inline constexpr std::size_t kLargestBatch = std::size_t{1} << 20U;
 inline constexpr std::size_t kLargestWidth = std::size_t{1} << 24U;
 inline constexpr std::size_t kMostLayers = 4096;
 

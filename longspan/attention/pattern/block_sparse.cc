@@ -187,7 +187,12 @@ SparseInputs SparseInputs::of(const AttentionInputs& in) {
 }
 
 AttentionCost sparse_cost(const BlockPattern& pattern, const RelativeSizes& relative) {
+  // Distances are told apart pair of tiles by pair of tiles, which for more takes minutes.
+  constexpr std::size_t kMostRelativeKeys = std::size_t{1} << 17U;
   const AttentionShape& s = pattern.shape();
+  require((relative.table == 0 && relative.keys == 0) || s.n <= kMostRelativeKeys,
+          "[attention] {} keys with relative positions; need at most {}, or another mechanism", s.n,
+          kMostRelativeKeys);
   const TileCounts counts = count(pattern, relative);
   AttentionCost cost;
   cost.forward = forward_work(s, counts, RelativeCounts::of(relative, s));
