@@ -220,6 +220,8 @@ TEST(Trainer, RefusesWhatMakesNoSense) {
   t = training("adam", 0.1F);
   t.clip = -1.0F;
   EXPECT_THROW(Trainer(model, t), Error);
+  Model bare(tiny());  // the rule would draw nothing, and a step write nowhere
+  EXPECT_THROW(Trainer(bare, training("adam", 0.1F)), Error);
   Counting ignored(2, 8, 1);
   std::fill(ignored.targets.begin(), ignored.targets.end(), kIgnoredTarget);
   Trainer trainer(model, training("adam", 0.1F));

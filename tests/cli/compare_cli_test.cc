@@ -21,6 +21,7 @@
 #include "longspan/io/json_file.h"
 #include "longspan/testing/command_line.h"
 #include "longspan/testing/even_calibration.h"
+#include "longspan/testing/failing.h"
 
 namespace longspan::testing {
 namespace compare_cli_test {
@@ -507,6 +508,78 @@ TEST_F(Compare, AnUnusableCalibrationIsSaid) {
                                           HasSubstr("measuring this machine for 1 thread first")));
   }
   setenv("XDG_CACHE_HOME", before.c_str(), 1);
+
+// Wherever the disk is full, a call of the system fails or the process is killed, the record and its
+// page are the old ones or new ones, whole.
+TEST_F(Compare, NoFaultOfTheDiskCostsTheRecord) {
+  const Arguments usual =
+      arguments({"--attention", "window", "--lengths", "16", "--rounds", "1", "--overwrite"});
+  ASSERT_EQ(longspan(usual).status, 0);
+  const std::string page = (scratch_ / "compare.html").string();
+  const auto bytes =
+      2 * static_cast<long>(std::filesystem::file_size(out()) + std::filesystem::file_size(page));
+  for (const std::string how : {"full", "error", "kill"}) {
+    int reached = 0;
+    for (int cut = 0; cut < (how == "full" ? 64 : 24); ++cut) {
+      Outcome outcome;
+      {
+        const Failing failing(how == "full" ? bytes * cut / 64 : 1 + cut, how.c_str());
+        outcome = longspan(usual);
+      }
+      if (outcome.status != 0) ++reached;
+      const int expected = how == "kill" ? 128 + SIGKILL : 1;
+      EXPECT_TRUE(outcome.status == 0 || outcome.status == expected) << outcome.err;
+      EXPECT_EQ(saved().at("format"), "longspan-compare") << how << " " << cut;
+      EXPECT_THAT(read_bytes(page), ::testing::EndsWith("</html>\n")) << how << " " << cut;
+    }
+    EXPECT_GT(reached, 8) << how;
+  }
+}
+
+// The same of what is made of a record.
+TEST_F(Compare, NoFaultOfTheDiskCostsThePage) {
+  ASSERT_EQ(longspan(arguments({"--attention", "window", "--lengths", "16"})).status, 0);
+  const std::string page = (scratch_ / "compare.html").string();
+  const std::string record = read_bytes(out());
+  const auto bytes = static_cast<long>(std::filesystem::file_size(page));
+  for (const std::string how : {"full", "error", "kill"}) {
+    int reached = 0;
+    for (int cut = 0; cut < (how == "full" ? 64 : 8); ++cut) {
+      Outcome outcome;
+      {
+        const Failing failing(how == "full" ? bytes * cut / 64 : 1 + cut, how.c_str());
+        outcome = longspan({"compare", "--render", out(), "--overwrite"});
+      }
+      if (outcome.status != 0) ++reached;
+      EXPECT_EQ(read_bytes(out()), record);
+      EXPECT_THAT(read_bytes(page), ::testing::EndsWith("</html>\n")) << how << " " << cut;
+    }
+    EXPECT_GE(reached, 3) << how;
+  }
+}
+
+// Memory that is refused once, or from then on, at 500 places of a comparison: a sentence, and the
+// record that was there.
+TEST_F(Compare, RefusedMemoryIsASentence) {
+  const Arguments usual =
+      arguments({"--attention", "window", "--lengths", "16", "--rounds", "1", "--overwrite"});
+  ASSERT_EQ(longspan(usual).status, 0);
+  int refused = 0;
+  for (int i = 0; i < 500; ++i) {
+    Outcome outcome;
+    {
+      // The first ones one by one, then ever further apart, to the end of the program.
+      const Failing failing(1 + i + i * i / 10, i % 2 == 0 ? "memory" : "no memory");
+      outcome = longspan(usual);
+    }
+    ASSERT_TRUE(outcome.status == 0 || outcome.status == 1) << i << ": " << outcome.err;
+    if (outcome.status == 1) {
+      ++refused;
+      EXPECT_THAT(outcome.err, HasSubstr("longspan: [")) << i;
+    }
+    EXPECT_EQ(saved().at("format"), "longspan-compare") << i;
+  }
+  EXPECT_GT(refused, 250);
 }
 
 }  // namespace compare_cli_test
