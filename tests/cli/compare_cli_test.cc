@@ -508,6 +508,7 @@ TEST_F(Compare, AnUnusableCalibrationIsSaid) {
                                           HasSubstr("measuring this machine for 1 thread first")));
   }
   setenv("XDG_CACHE_HOME", before.c_str(), 1);
+}
 
 // Wherever the disk is full, a call of the system fails or the process is killed, the record and its
 // page are the old ones or new ones, whole.
