@@ -4,16 +4,18 @@ MAKEFLAGS += --no-print-directory
 STEP := tools/step.sh
 PRESET ?= release
 PREFIX ?= /usr/local
+FUZZ_SECONDS ?= 60
 
-.PHONY: help build test demo bench asan tidy format check-format install clean nightly \
-        packages test-packages format-packages configure ctest cli
+.PHONY: help build test demo bench fuzz tsan tidy format check-format install clean nightly \
+        packages test-packages format-packages configure cli
 
 help:
 	@echo "make build     configure and build everything into build/"
-	@echo "make test      build, run every test, and the quick ones again under sanitizers"
+	@echo "make test      build, run every test, those beside the code again under sanitizers"
 	@echo "make demo      compare every attention for a minute, train a small model, write a page"
 	@echo "make bench     compare with PyTorch and ONNX Runtime on this machine"
-	@echo "make asan      the quick tests under the address and undefined-behaviour sanitizers"
+	@echo "make fuzz      hostile files for every reader, FUZZ_SECONDS ($(FUZZ_SECONDS)) each, under libFuzzer"
+	@echo "make tsan      what runs on several threads, under the thread sanitizer"
 	@echo "make nightly   thousands of models drawn from the product of what there is, dry and real"
 	@echo "make tidy      clang-tidy over the library and the command line"
 	@echo "make format    clang-format every C++ file in place"
@@ -33,16 +35,24 @@ test-packages:
 	@$(STEP) "packages: install what the tests of format and page need" \
 	  tools/install_packages.sh clang-format nodejs npm chromium
 
-ctest: test-packages build
-	@$(STEP) "test: every test" ctest --preset $(PRESET)
+test: test-packages configure
+	@$(STEP) "build: everything, and the library again under sanitizers" cmake --build --preset tests
+	@$(STEP) "test: every test, those beside the code a second time under sanitizers" \
+	  ctest --preset tests
 
-test: ctest
-	@$(MAKE) asan
+fuzz: packages
+	@$(STEP) "packages: install clang and its run-time libraries" \
+	  tools/install_packages.sh clang libclang-rt-14-dev libomp-dev
+	@$(STEP) "configure: fuzz" cmake --preset fuzz --log-level=WARNING
+	@$(STEP) "build: the fuzz targets" cmake --build --preset fuzz
+	@$(STEP) "fuzz: $(FUZZ_SECONDS) s each" tools/fuzz.sh build-fuzz $(FUZZ_SECONDS) $(FUZZ_TARGETS)
 
-asan: packages
-	@$(STEP) "configure: asan" cmake --preset asan --log-level=WARNING
-	@$(STEP) "build: the quick tests with sanitizers" cmake --build --preset asan
-	@$(STEP) "test: the quick tests under sanitizers" ctest --preset asan
+tsan: packages
+	@$(STEP) "packages: install clang and its run-time libraries" \
+	  tools/install_packages.sh clang libclang-rt-14-dev libomp-dev
+	@$(STEP) "configure: tsan" cmake --preset tsan --log-level=WARNING
+	@$(STEP) "build: the tests that use threads" cmake --build --preset tsan
+	@$(STEP) "test: the tests that use threads" ctest --preset tsan
 
 nightly: build
 	@$(STEP) "nightly: 20,000 models, dry, metered and by formula" \
@@ -79,4 +89,4 @@ install: build
 	@$(STEP) "install: into $(PREFIX)" cmake --install build --prefix $(PREFIX)
 
 clean:
-	@$(STEP) "clean: remove the build trees" rm -rf build build-asan build-debug build-tidy
+	@$(STEP) "clean: remove the build trees" rm -rf build build-debug build-fuzz build-tidy build-tsan

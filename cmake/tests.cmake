@@ -2,54 +2,78 @@
 # runs a program in shards, so that both cores have something to do;
 # `build/tests/attention_test --gtest_filter=…` runs a part of it.
 #
-# Labels: `quick` are the tests beside the code. They are what runs under the sanitizers, where
-# everything takes several times as long; the target quick_tests builds them and nothing else.
+# The tests beside the code run a second time, label `checked`, on a library that the address and
+# undefined-behaviour sanitizers watch. It alone is compiled again: the tests are the same objects,
+# and what they allocate is watched all the same.
 find_package(GTest REQUIRED)
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
+set(sanitizers -fsanitize=address,undefined)
+# Kernels are large functions of many branches: with every check inline they take minutes to compile.
+longspan_library(longspan_checked ONE_TARGET
+  FLAGS ${sanitizers} -fno-sanitize=null,object-size,vptr -fno-sanitize-recover=all
+        -fno-omit-frame-pointer -O1 -D_GLIBCXX_ASSERTIONS
+  KERNEL_FLAGS --param=asan-instrumentation-with-call-threshold=0
+               -fno-sanitize=alignment,pointer-overflow,bounds,shift,return)
+target_link_options(longspan_checked PUBLIC ${sanitizers})
+set_target_properties(longspan_checked longspan_checked_kernels PROPERTIES EXCLUDE_FROM_ALL ON)
+add_custom_target(checked_tests)
+
+# What every test is compiled with. GoogleTest's headers are most of a small test's compile time, so
+# they are compiled once; a larger precompiled header takes longer to load than to read.
+add_library(longspan_test_options INTERFACE)
+target_compile_features(longspan_test_options INTERFACE cxx_std_20)
+target_compile_options(longspan_test_options INTERFACE $<$<CONFIG:RelWithDebInfo>:-g0>)
+target_include_directories(longspan_test_options INTERFACE ${PROJECT_SOURCE_DIR})
+target_link_libraries(longspan_test_options
+  INTERFACE longspan_options OpenMP::OpenMP_CXX PkgConfig::hwy fmt::fmt GTest::gtest GTest::gmock
+            nlohmann_json::nlohmann_json)
+target_compile_definitions(longspan_test_options INTERFACE
+  LONGSPAN_SOURCE_DIR="${PROJECT_SOURCE_DIR}" LONGSPAN_BINARY_DIR="${PROJECT_BINARY_DIR}")
+
 file(GLOB testing_sources CONFIGURE_DEPENDS longspan/testing/*.cc)
 list(FILTER testing_sources EXCLUDE REGEX "_test\\.cc$")
-
-# What every test compiles and links with. GoogleTest's headers are most of a small test's compile
-# time, so they are compiled once; a larger precompiled header takes longer to load than to read.
-add_library(longspan_test_base STATIC ${testing_sources})
-target_link_libraries(longspan_test_base
-  PUBLIC longspan longspan_options OpenMP::OpenMP_CXX PkgConfig::hwy GTest::gtest GTest::gmock
-         nlohmann_json::nlohmann_json)
-target_compile_definitions(longspan_test_base PUBLIC
-  LONGSPAN_SOURCE_DIR="${PROJECT_SOURCE_DIR}" LONGSPAN_BINARY_DIR="${PROJECT_BINARY_DIR}")
+add_library(longspan_test_base OBJECT ${testing_sources})
+target_link_libraries(longspan_test_base PUBLIC longspan_test_options)
 target_precompile_headers(longspan_test_base PRIVATE <gtest/gtest.h>)
 longspan_unite(longspan_test_base)
 
-add_custom_target(quick_tests)
-
-# longspan_tests(PROGRAM SHARDS [QUICK] [CLI] SOURCES …)
-function(longspan_tests program shards)
-  cmake_parse_arguments(test "QUICK;CLI" "" "SOURCES" ${ARGN})
-  add_executable(${program} ${test_SOURCES})
+# One program: the objects of its tests on one of the two libraries, run in shards.
+function(longspan_test_program program library shards label)
+  cmake_parse_arguments(test "" "" "OBJECTS" ${ARGN})
+  add_executable(${program})
   set_target_properties(${program} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-  target_link_libraries(${program} PRIVATE longspan_test_base GTest::gtest_main)
-  target_precompile_headers(${program} REUSE_FROM longspan_test_base)
-  longspan_unite(${program})
-  if(test_QUICK)
-    add_dependencies(quick_tests ${program})
-  endif()
-  if(test_CLI AND TARGET longspan_cli)
-    add_dependencies(${program} longspan_cli)
-  endif()
+  target_link_libraries(${program} PRIVATE ${test_OBJECTS} longspan_test_base ${library}
+                                           GTest::gtest_main)
   math(EXPR last "${shards} - 1")
   foreach(shard RANGE ${last})
     set(name ${program}_${shard})
     add_test(NAME ${name} COMMAND ${program})
     # Several tests with several threads each share the cores: threads that spin while they wait
     # for one take minutes where threads that sleep take milliseconds.
-    set_tests_properties(${name} PROPERTIES TIMEOUT 2400 ENVIRONMENT
-      "OMP_WAIT_POLICY=passive;GTEST_TOTAL_SHARDS=${shards};GTEST_SHARD_INDEX=${shard}")
-    if(test_QUICK)
-      set_tests_properties(${name} PROPERTIES LABELS quick)
-    endif()
+    set_tests_properties(${name} PROPERTIES TIMEOUT 1200 LABELS ${label} ENVIRONMENT
+      "OMP_WAIT_POLICY=passive;GTEST_TOTAL_SHARDS=${shards};GTEST_SHARD_INDEX=${shard};ASAN_OPTIONS=allocator_may_return_null=1")
   endforeach()
+endfunction()
+
+# longspan_tests(PROGRAM SHARDS [CHECKED] [CLI] SOURCES …)
+function(longspan_tests program shards)
+  cmake_parse_arguments(test "CHECKED;CLI" "" "SOURCES" ${ARGN})
+  add_library(${program}_objects OBJECT ${test_SOURCES})
+  target_link_libraries(${program}_objects PUBLIC longspan_test_options)
+  target_precompile_headers(${program}_objects REUSE_FROM longspan_test_base)
+  longspan_unite(${program}_objects)
+  longspan_test_program(${program} longspan ${shards} plain OBJECTS ${program}_objects)
+  if(test_CHECKED)
+    longspan_test_program(${program}_checked longspan_checked ${shards} checked
+                          OBJECTS ${program}_objects)
+    set_target_properties(${program}_checked PROPERTIES EXCLUDE_FROM_ALL ON)
+    add_dependencies(checked_tests ${program}_checked)
+  endif()
+  if(test_CLI AND TARGET longspan_cli)
+    add_dependencies(${program} longspan_cli)
+  endif()
 endfunction()
 
 # Beside the code: paths are relative, so that no folder above the project can look like one of it.
@@ -62,7 +86,7 @@ foreach(folder ${folders})
   list(FILTER sources INCLUDE REGEX "^longspan/${folder}/")
   list(LENGTH sources count)
   math(EXPR shards "(${count} + 2) / 3")
-  longspan_tests(${folder}_test ${shards} QUICK SOURCES ${sources})
+  longspan_tests(${folder}_test ${shards} CHECKED SOURCES ${sources})
 endforeach()
 
 # What spans folders: the command line, whole training runs, golden vectors, the process's memory.
@@ -81,6 +105,9 @@ longspan_tests(memory_test 1 CLI SOURCES tests/memory/resident_memory_test.cc)
 # The worked example of the documentation, with its test.
 file(GLOB example_sources CONFIGURE_DEPENDS examples/*.cc)
 longspan_tests(examples_test 1 SOURCES ${example_sources})
+
+# Readers of files, given hostile ones.
+include(cmake/fuzz.cmake)
 
 # What is checked about the text of the project.
 add_test(NAME layering

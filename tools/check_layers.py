@@ -24,7 +24,7 @@ LAYERS = {
     "training": ["base", "io", "models", "tasks", "learning"],
     "predict": ["base", "kernels", "attention", "io", "models", "cost", "learning"],
     "compare": ["base", "attention", "models", "predict"],
-    "report": ["base", "compare"],
+    "report": ["base", "io", "compare"],
 }
 # These include any folder above, and nothing includes them. `testing` is for tests alone.
 OUTER = ["apps", "benchmarks", "tests"]

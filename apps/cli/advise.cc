@@ -5,28 +5,35 @@
 #include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "calibration_cache.h"
 #include "command.h"
+#include "compare_make.h"
 #include "longspan/base/config.h"
 #include "longspan/base/error.h"
 #include "longspan/base/memory.h"
 #include "longspan/base/parallel.h"
 #include "longspan/compare/advice.h"
+#include "longspan/compare/compare_plan.h"
+#include "longspan/predict/sampling.h"
 #include "longspan/report/compare_summary.h"
+#include "longspan/report/lines.h"
+#include "progress.h"
 
 namespace longspan::cli {
 
 namespace {
 
 constexpr std::size_t kShown = 8;
+constexpr double kNoticed = 0.5;  // seconds from which a wait is explained
 
 struct AdviseOptions {
   CompareSettings settings;
   std::uint64_t length = 0;
-  std::string memory;
-  std::string error;
+  std::optional<std::uint64_t> memory;
+  std::optional<double> error;
   bool train = false;
 };
 
@@ -36,31 +43,85 @@ AdviceQuestion question_of(const AdviseOptions& o) {
   q.settings.task = o.train ? CompareTask::kTrain : CompareTask::kForward;
   q.settings.threads = static_cast<std::uint64_t>(thread_count());
   q.length = o.length;
+  check_question(q);
   require(q.settings.heads > 0 && q.settings.d_model % q.settings.heads == 0,
           "[advise] width {} does not divide into {} heads; need a multiple", q.settings.d_model,
           q.settings.heads);
-  if (!o.memory.empty()) {
-    q.memory = static_cast<double>(parse_bytes("advise", "memory", o.memory));
-  }
-  if (!o.error.empty()) {
-    q.error = parse_number("advise", "error", o.error);
-    require(*q.error >= 0.0, "[advise] --error is '{}'; need a number from 0", o.error);
-  }
+  check_countable("advise", q.settings, q.length);
+  if (o.memory) q.memory = static_cast<double>(*o.memory);
+  q.error = o.error;
   return q;
+}
+
+// What times are read in, of `seconds` and what is near it.
+struct TimeUnit {
+  explicit TimeUnit(double seconds)
+      : scale(seconds >= 1.0 ? 1.0 : 1e3), name(seconds >= 1.0 ? "s" : "ms") {}
+
+  // Three digits.
+  std::string number(double seconds) const {
+    const double value = scale * seconds;
+    if (value >= 1e6) return fmt::format("{:.2e}", value);
+    const int digits = value >= 100.0 ? 0 : value >= 10.0 ? 1 : value >= 1.0 ? 2 : 3;
+    return fmt::format("{:.{}f}", value, digits);
+  }
+
+  double scale;
+  const char* name;
+};
+
+std::string time_text(double seconds) {
+  const TimeUnit unit(seconds);
+  return fmt::format("{} {}", unit.number(seconds), unit.name);
+}
+
+std::string interval_text(const CompareTime& t) {
+  const TimeUnit unit(*t.predicted);
+  return fmt::format("{} to {} {}", unit.number(*t.low), unit.number(*t.high), unit.name);
+}
+
+std::string bytes_text(double bytes) { return format_bytes(static_cast<std::uint64_t>(bytes)); }
+
+void print_table(const Advice& advice) {
+  fmt::print("{:<30} {:>10} {:>19} {:>10} {:>7}\n", "attention", "predicted", "interval", "memory",
+             "error");
+  std::size_t shown = 0;
+  for (const AdviceCandidate& c : advice.candidates) {
+    const bool baseline = c.attention == "flash";
+    if (!c.refused.empty() || (shown++ >= kShown && !baseline)) continue;
+    const CompareTime& t = c.prediction.time;
+    fmt::print("{:<30} {:>10} {:>19} {:>10} {:>7}\n", clipped(c.attention, 30),
+               time_text(*t.predicted), interval_text(t),
+               bytes_text(*c.prediction.memory.predicted),
+               c.error ? fmt::format("{:.2g}", *c.error) : "");
+  }
+}
+
+// Measures the pick beside flash, here.
+std::string command_of(const AdviceQuestion& q, const AdviceCandidate& pick) {
+  const CompareSettings& s = q.settings;
+  std::string text = fmt::format(
+      "longspan compare {} --attention {}{} --length {} --layers {} --d-model {} --heads {} "
+      "--d-ff {} --batch {} --threads {}",
+      s.task.name(), pick.attention == "flash" ? "" : "flash,", pick.attention, q.length, s.layers,
+      s.d_model, s.heads, s.d_ff, s.batch, s.threads);
+  if (s.bare) text += " --bare";
+  if (s.causal) text += " --causal";
+  return text;
 }
 
 nlohmann::json as_json(const AdviceQuestion& q, const Advice& advice) {
   const auto number = [](const std::optional<double>& value) {
     return value ? nlohmann::json(*value) : nlohmann::json(nullptr);
   };
-  nlohmann::json json = {{"length", q.length},
-                         {"task", q.settings.task.name()},
-                         {"causal", q.settings.causal},
-                         {"memory", number(q.memory)},
-                         {"error", number(q.error)},
-                         {"pick", nullptr},
-                         {"candidates", nlohmann::json::array()}};
-  if (const AdviceCandidate* pick = advice.pick()) json["pick"] = pick->attention;
+  nlohmann::json json = {{"length", q.length},          {"task", q.settings.task.name()},
+                         {"causal", q.settings.causal}, {"memory", number(q.memory)},
+                         {"error", number(q.error)},    {"pick", nullptr},
+                         {"command", nullptr},          {"candidates", nlohmann::json::array()}};
+  if (const AdviceCandidate* pick = advice.pick()) {
+    json["pick"] = pick->attention;
+    json["command"] = command_of(q, *pick);
+  }
   for (const AdviceCandidate& c : advice.candidates) {
     json["candidates"].push_back({{"attention", c.attention},
                                   {"exact", c.exact},
@@ -69,49 +130,37 @@ nlohmann::json as_json(const AdviceQuestion& q, const Advice& advice) {
                                   {"high", number(c.prediction.time.high)},
                                   {"memory", number(c.prediction.memory.predicted)},
                                   {"error", number(c.error)},
+                                  {"tied", c.tied},
                                   {"refused", c.refused}});
   }
   return json;
 }
 
-std::string milliseconds(double seconds) {
-  return fmt::format("{:.{}f} ms", 1e3 * seconds, seconds < 0.1 ? 2 : 0);
+// Why it is the pick although others may be as fast.
+std::string tie_text(const Advice& advice) {
+  const AdviceCandidate& pick = *advice.pick();
+  const auto others = std::ranges::count_if(advice.candidates, &AdviceCandidate::tied) - 1;
+  if (others <= 0) return "";
+  const std::string how =
+      pick.exact   ? "it is exact"
+      : pick.error ? fmt::format("it errs least, by {:.2g} on random inputs", *pick.error)
+                   : "it is predicted to be the fastest";
+  return fmt::format("By their intervals {} other{} may be as fast; of them all {}. ", others,
+                     others == 1 ? "" : "s", how);
 }
 
-std::string bytes_text(double bytes) { return format_bytes(static_cast<std::uint64_t>(bytes)); }
-
-void print_table(const Advice& advice) {
-  fmt::print("{:<34} {:>12} {:>25} {:>11} {:>9}\n", "attention", "predicted", "interval", "memory",
-             "error");
-  std::size_t shown = 0;
-  for (const AdviceCandidate& c : advice.candidates) {
-    const bool baseline = c.attention == "flash";
-    if (!c.refused.empty() || (shown++ >= kShown && !baseline)) continue;
-    const CompareTime& t = c.prediction.time;
-    fmt::print("{:<34} {:>12} {:>25} {:>11} {:>9}\n", c.attention, milliseconds(*t.predicted),
-               milliseconds(*t.low) + " to " + milliseconds(*t.high),
-               bytes_text(*c.prediction.memory.predicted),
-               c.error ? fmt::format("{:.3g}", *c.error) : "");
-  }
-}
-
-std::string flags_of(const AdviceQuestion& q, const AdviceCandidate& c) {
-  return fmt::format("--attention {} --length {}{}", c.attention, q.length,
-                     q.settings.causal ? " --causal" : "");
-}
-
-// Two sentences.
+// Two or three sentences.
 std::string why(const Calibration& calibration, const AdviceQuestion& q, const Advice& advice) {
   const AdviceCandidate& pick = *advice.pick();
   std::string text = fmt::format("{} is predicted to take {} and {}", pick.attention,
-                                 milliseconds(*pick.prediction.time.predicted),
+                                 time_text(*pick.prediction.time.predicted),
                                  bytes_text(*pick.prediction.memory.predicted));
   const AdviceCandidate* flash = advice.find("flash");
   if (pick.attention != "flash" && flash != nullptr && flash->prediction.time.predicted) {
     text += fmt::format(", {:.2f} times as fast as exact flash",
                         *flash->prediction.time.predicted / *pick.prediction.time.predicted);
   }
-  text += fmt::format("; it gives up {}. ", given_up(pick.attention));
+  text += fmt::format("; it gives up {}. {}", given_up(pick.attention), tie_text(advice));
   std::string changes;
   for (const bool longer : {false, true}) {
     const auto change = advice_changes(calibration, q, advice, longer);
@@ -126,16 +175,30 @@ std::string why(const Calibration& calibration, const AdviceQuestion& q, const A
   return text + changes + ".";
 }
 
+Advice advise_visibly(const Calibration& calibration, const AdviceQuestion& q,
+                      const Common& common) {
+  Progress progress(1000, 0, common.quiet);
+  const double start = stopwatch_seconds();
+  return advise(calibration, q,
+                [&](std::size_t index, std::size_t count, const std::string& attention) {
+                  const double so_far = stopwatch_seconds() - start;
+                  if (index == 0 || so_far < kNoticed) return;
+                  const double share = static_cast<double>(index) / static_cast<double>(count);
+                  progress.update_share(share, so_far * (1.0 - share) / share, attention);
+                });
+}
+
 void run(const AdviseOptions& o, const Common& common) {
   const AdviceQuestion q = question_of(o);
   const Calibration calibration = calibration_for(common);
-  const Advice advice = advise(calibration, q);
+  const Advice advice = advise_visibly(calibration, q, common);
   if (common.json) return fmt::print("{}\n", as_json(q, advice).dump(2));
   const AdviceCandidate* pick = advice.pick();
   require(pick != nullptr, "[advise] nothing answers: {} {}; need fewer constraints",
           advice.candidates.front().attention, advice.candidates.front().refused);
   print_table(advice);
-  fmt::print("\n{}\n\nuse: {}\n", why(calibration, q, advice), flags_of(q, *pick));
+  fmt::print("\n{}\n{}\n", wrapped(why(calibration, q, advice), kUsualColumns),
+             command_of(q, *pick));
 }
 
 }  // namespace
@@ -144,19 +207,25 @@ void add_advise(CLI::App& app, const Common& common) {
   CLI::App* command = app.add_subcommand("advise", "Which attention for a length, and why");
   const auto o = std::make_shared<AdviseOptions>();
   CompareSettings& s = o->settings;
-  command->add_option("--length", o->length, "Tokens")->required()->check(CLI::PositiveNumber);
+  add_number(*command, "--length", o->length, "Tokens", from_to(1, kLongestCompared))
+      ->default_str("")
+      ->required();
   command->add_flag("--causal", s.causal, "No token may see later ones");
   command->add_flag("--train", o->train, "A training step, not inference");
-  command->add_option("--memory", o->memory, "At most this much: 4GiB");
-  command->add_option("--error", o->error,
-                      "At most this far from exact attention on random inputs: 0.05");
+  add_read(*command, "--memory", "At most this much: 4GiB", "", "Options",
+           [&memory = o->memory](const std::string& text) {
+             memory = parse_bytes("advise", "--memory", text);
+           })
+      ->type_name("BYTES");
+  add_number(*command, "--error", o->error,
+             "At most this far from exact attention on random inputs: 0.05", from_to(0, 1e6));
   const char* group = "Model";
   command->add_flag("--bare", s.bare, "Attention alone, without the model around it")->group(group);
-  add_number(*command, "--layers", s.layers, "Layers", group);
-  add_number(*command, "--d-model", s.d_model, "Width", group);
-  add_number(*command, "--heads", s.heads, "Heads", group);
-  add_number(*command, "--d-ff", s.d_ff, "Width of the feed-forward layers", group);
-  add_number(*command, "--batch", s.batch, "Sequences at a time", group);
+  add_number(*command, "--layers", s.layers, "Layers", kLayers, group);
+  add_number(*command, "--d-model", s.d_model, "Width", kWidth, group);
+  add_number(*command, "--heads", s.heads, "Heads", kHeads, group);
+  add_number(*command, "--d-ff", s.d_ff, "Width of the feed-forward layers", kSomeWidth, group);
+  add_number(*command, "--batch", s.batch, "Sequences at a time", kSequences, group);
   command->footer(
       "Examples:\n"
       "  longspan advise --length 8192\n"

@@ -10,23 +10,33 @@
 
 namespace longspan::cli {
 
-std::optional<Calibration> known_calibration() {
+namespace {
+
+// What is kept; where that is unusable, `otherwise` ends the sentence that says why.
+std::optional<Calibration> kept_calibration(const Common& common, const char* otherwise) {
   try {
     return cached_calibration();
   } catch (const SystemError&) {
     throw;
-  } catch (const Error&) {  // of another version
+  } catch (const Error& e) {
+    if (!common.quiet) {
+      fmt::print(stderr, "the calibration is unusable, {}: {}\n", otherwise, e.what());
+    }
     return std::nullopt;
   }
 }
 
+}  // namespace
+
+std::optional<Calibration> known_calibration(const Common& common) {
+  return kept_calibration(common, "so no times are predicted");
+}
+
 Calibration calibration_for(const Common& common) {
-  if (std::optional<Calibration> cached = known_calibration()) return *cached;
+  if (auto kept = kept_calibration(common, "so the machine is measured again")) return *kept;
   const Machine machine = this_machine();
   if (!common.quiet) {
-    fmt::print(stderr,
-               "this machine is not calibrated for {} thread{}: measuring it first, once, in "
-               "about a minute\n",
+    fmt::print(stderr, "measuring this machine for {} thread{} first, once, in about a minute\n",
                machine.threads, machine.threads == 1 ? "" : "s");
   }
   Calibration calibration = calibrate([&](std::string_view part) {

@@ -9,6 +9,17 @@
 
 namespace longspan::cli {
 
+CLI::Option* add_read(CLI::App& command, const std::string& name, const std::string& text,
+                      const std::string& bounds, const std::string& group,
+                      std::function<void(const std::string&)> read) {
+  const std::string whole = bounds.empty() ? text : fmt::format("{} ({})", text, bounds);
+  return command.add_option_function<std::string>(name, std::move(read), whole)
+      ->type_name("NUMBER")
+      ->group(group);
+}
+
+std::string first_name(const std::string& names) { return names.substr(0, names.find(',')); }
+
 void require_mechanism(std::string_view who, std::string_view specification) {
   const BranchKind* kind = find_branch(specification);
   if (kind == nullptr || kind->name == "attention") return;

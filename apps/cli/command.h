@@ -1,13 +1,18 @@
 // What the commands share: how they are added to the command line, and the options of all of them.
 #pragma once
 
+#include <fmt/core.h>
+
 #include <CLI/CLI.hpp>
+#include <concepts>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <type_traits>
+#include <utility>
 
 #include "longspan/base/choice.h"
+#include "longspan/base/number.h"
 
 namespace longspan::cli {
 
@@ -32,23 +37,54 @@ void add_plan(CLI::App& app, const Common& common);
 void add_cost(CLI::App& app, const Common& common);
 void add_pattern(CLI::App& app, const Common& common);
 void add_version(CLI::App& app, const Common& common);
+// `longspan help [COMMAND]`, of the commands that `app` has.
+void add_help(CLI::App& app);
 
-// Numbers are checked here, because a negative count would wrap around on its way into an unsigned
-// one.
-inline CLI::Validator not_negative() {
-  return {[](const std::string& input) {
-            const bool fits = input.find('-') == std::string::npos;
-            return fits ? std::string() : "need a whole number from 0, not " + input;
-          },
-          ""};
-}
+// "longspan 0.1.0 (AVX2, 2 threads)"
+std::string version_text();
 
+// What the dimensions of a model may be wherever one is described.
+inline constexpr Bounds kLayers = from_to(1, 4096);
+inline constexpr Bounds kSomeLayers = from_to(0, 4096);
+inline constexpr Bounds kHeads = from_to(1, 65536);
+inline constexpr Bounds kSomeHeads = from_to(0, 65536);
+inline constexpr Bounds kWidth = from_to(1, 1e6);
+inline constexpr Bounds kSomeWidth = from_to(0, 1e7);
+inline constexpr Bounds kSequences = from_to(1, 1e6);
+inline constexpr Bounds kSteps = from_to(0, 1e12);
+
+// An option that `read` takes from its text; `bounds` stand behind what it is for.
+CLI::Option* add_read(CLI::App& command, const std::string& name, const std::string& text,
+                      const std::string& bounds, const std::string& group,
+                      std::function<void(const std::string&)> read);
+
+namespace detail {
 template <class T>
-void add_number(CLI::App& command, const char* name, T& value, const char* text,
-                const std::string& group = "Options") {
-  CLI::Option* const option = command.add_option(name, value, text)->check(CLI::Number);
-  if (!std::is_floating_point_v<T>) option->check(not_negative());
-  option->group(group)->capture_default_str();
+struct NumberOf {
+  using Type = T;
+};
+template <class T>
+struct NumberOf<std::optional<T>> {
+  using Type = T;
+};
+}  // namespace detail
+
+// The name that sentences have of an option: "--utilisation" of "--utilisation,--utilization".
+std::string first_name(const std::string& names);
+
+// Every number comes from here. `value` is a number, or an optional one.
+template <class Field>
+CLI::Option* add_number(CLI::App& command, const std::string& name, Field& value,
+                        const std::string& text, const Bounds& bounds,
+                        const std::string& group = "Options") {
+  using Number = typename detail::NumberOf<Field>::Type;
+  CLI::Option* const option =
+      add_read(command, name, text, ends_in_words(bounds), group,
+               [&command, &value, bounds, key = first_name(name)](const std::string& written) {
+                 value = read_number<Number>(command.get_name(), key, written, bounds);
+               });
+  if constexpr (std::same_as<Field, Number>) option->default_str(fmt::format("{}", value));
+  return option;
 }
 
 inline void add_text(CLI::App& command, const char* name, std::string& value, const char* text,

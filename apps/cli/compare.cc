@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "calibration_cache.h"
 #include "command.h"
@@ -19,6 +20,7 @@
 #include "longspan/base/parallel.h"
 #include "longspan/io/atomic_file.h"
 #include "longspan/io/json_file.h"
+#include "longspan/io/record_json.h"
 #include "longspan/report/compare_summary.h"
 #include "longspan/report/compare_text.h"
 #include "longspan/report/page.h"
@@ -30,13 +32,15 @@ namespace longspan::cli {
 
 namespace {
 
+constexpr Bounds kLengths = from_to(1, kLongestCompared);
+
 struct CompareOptions {
   CompareSettings settings;
   std::string attention;
-  std::string lengths;
+  std::vector<std::uint64_t> lengths;
   std::uint64_t length = 0;
   std::uint64_t rounds = 5;
-  std::string budget = "2m";
+  double budget = 120.0;  // seconds
   std::string from;
   std::string out;
   std::string add, render, against;
@@ -106,7 +110,7 @@ PlanRequest request_of(const CompareOptions& o) {
   PlanRequest request;
   request.settings = o.settings;
   request.settings.threads = static_cast<std::uint64_t>(thread_count());
-  request.settings.budget_seconds = parse_duration(o.budget);
+  request.settings.budget_seconds = o.budget;
   if (!o.from.empty()) request.settings.inputs = o.from;
   const CompareSettings& s = request.settings;
   require(s.batch > 0 && s.layers > 0, "[compare] {} sequences, {} layers; need at least one",
@@ -116,15 +120,19 @@ PlanRequest request_of(const CompareOptions& o) {
   require(o.lengths.empty() || o.length == 0, "[compare] --length and --lengths; need one of them");
   require(o.from.empty() || std::filesystem::is_directory(o.from),
           "[compare] --from is '{}'; need the directory of a model", o.from);
-  if (!o.from.empty()) check_source(o.from);
+  require(plain_text(o.from) == o.from,
+          "[compare] --from is '{}'; need a name without control characters", plain_text(o.from));
+  if (!o.from.empty()) request.settings.random_tokens = check_source(o.from);
   request.attention = attention_list(o.attention);
-  if (!o.lengths.empty()) request.lengths = length_list(o.lengths);
+  request.lengths = o.lengths;
   // The length that is asked for comes first, what it takes to see where it comes from after it.
   for (std::uint64_t n = o.length; n > 0; n /= 2) {
     request.lengths.push_back(n);
     if (n <= kShortestCompared) break;
   }
-  request.rounds = std::max<std::uint64_t>(1, o.rounds);
+  check_lengths(request);
+  for (const std::uint64_t n : request.lengths) check_countable("compare", s, n);
+  request.rounds = o.rounds;
   request.memory = static_cast<double>(available_memory());
   return request;
 }
@@ -142,9 +150,27 @@ void note(const Common& common, const std::string& text) {
   if (!common.quiet) fmt::print(stderr, "{}\n", text);
 }
 
-// Measures what `known` does not have; true unless it was interrupted.
-bool measure(const PlanRequest& request, const Calibration& calibration, CompareRecord& record,
-             const CompareRecord* known, Results& results, const Common& common) {
+// How a run ended.
+struct Ending {
+  bool whole = true;    // unless it was interrupted
+  std::string failure;  // of its first point, where all that were tried failed
+};
+
+Ending ending_of(bool whole, const std::vector<ComparePoint>& points) {
+  const auto has = [](PointStatus status) {
+    return [status](const ComparePoint& p) { return p.status == status; };
+  };
+  const auto failed = std::ranges::find_if(points, has(PointStatus::kFailed));
+  if (failed == points.end() || std::ranges::any_of(points, has(PointStatus::kOk))) {
+    return {whole, ""};
+  }
+  return {whole,
+          fmt::format("{} at n = {}: {}", failed->mechanism, failed->length, failed->reason)};
+}
+
+// Measures what `known` does not have.
+Ending measure(const PlanRequest& request, const Calibration& calibration, CompareRecord& record,
+               const CompareRecord* known, Results& results, const Common& common) {
   const CompareRoofline roofline{calibration.fma_peak, calibration.bandwidth};
   const ComparePlan plan =
       plan_comparison(calibration, request, [&](const std::string& spec, std::uint64_t length) {
@@ -164,6 +190,7 @@ bool measure(const PlanRequest& request, const Calibration& calibration, Compare
     summarize(record);
     return known == nullptr ? record : merge(*known, record);
   };
+  current();  // refuses what cannot be added to
   CompareRun run;
   run.roofline = roofline;
   run.memory = 0.6 * request.memory;
@@ -178,8 +205,9 @@ bool measure(const PlanRequest& request, const Calibration& calibration, Compare
     results.save(current());
   };
   const bool whole = run_comparison(plan, run);
+  Ending ending = ending_of(whole, record.points);
   record = current();
-  return whole;
+  return ending;
 }
 
 void finish(const Results& results, const Common& common) {
@@ -209,6 +237,11 @@ void render(const CompareOptions& o, const Common& common) {
 void run(const CompareOptions& o, const Common& common) {
   if (!o.render.empty()) return render(o, common);
   const PlanRequest request = request_of(o);
+  if (request.settings.random_tokens) {
+    note(common, fmt::format("longspan reads no tokenizer of {} yet: its errors are measured on "
+                             "random tokens",
+                             o.from));
+  }
   std::optional<CompareRecord> known;
   std::optional<CompareRecord> against;
   nlohmann::json added = nlohmann::json::object();
@@ -220,14 +253,17 @@ void run(const CompareOptions& o, const Common& common) {
   Results results(place_of(o), added);
   const Calibration calibration = calibration_for(common);
   CompareRecord record;
-  const bool whole =
+  const Ending ending =
       measure(request, calibration, record, known ? &*known : nullptr, results, common);
   results.save(record);
   show(record, against, o, common);
   finish(results, common);
-  if (!whole) {
+  if (!ending.whole) {
     throw Stopped{StopGuard::signal(), fmt::format("[compare] interrupted; go on with --add {}",
                                                    results.path().string())};
+  }
+  if (!ending.failure.empty()) {
+    throw SystemError(fmt::format("[compare] every point failed; {}", ending.failure));
   }
 }
 
@@ -249,21 +285,30 @@ void add_options(CLI::App& command, CompareOptions& o) {
   add_choice(command, "task", s.task, "A pass or a whole training step");
   command.add_option("--attention", o.attention,
                      "KIND[:key=value,…],… as longspan list names them; all unless given");
-  command.add_option("--lengths", o.lengths,
-                     "256,512,…; doubling from 256 as far as the budget goes unless given");
-  add_number(command, "--length", o.length, "Doubling from 256 to this one, which comes first");
-  add_text(command, "--budget", o.budget, "Time for the whole run: 90s, 2m, 1h");
-  add_number(command, "--rounds", o.rounds, "Measurements of each, in turn with all others");
+  const char* group = "Options";
+  add_read(command, "--lengths",
+           "256,512,…; doubling from 256 as far as the budget goes unless given",
+           ends_in_words(kLengths), group,
+           [&o](const std::string& text) { o.lengths = length_list(text); });
+  add_number(command, "--length", o.length, "Doubling from 256 to this one, which comes first",
+             kLengths);
+  add_read(command, "--budget", "Time for the whole run: 90s, 2m, 1h", "up to 720h", group,
+           [&o](const std::string& text) { o.budget = parse_duration(text); })
+      ->type_name("DURATION")
+      ->default_str("2m");
+  add_number(command, "--rounds", o.rounds, "Measurements of each, in turn with all others",
+             from_to(1, 1000));
   command.add_option("--from", o.from, "Measure errors on what this trained model attends to");
-  const char* group = "Model";
+  group = "Model";
   command.add_flag("--bare", s.bare, "Attention alone, without the model around it")->group(group);
   command.add_flag("--causal", s.causal, "A decoder: no token sees later ones")->group(group);
-  add_number(command, "--layers", s.layers, "Layers", group);
-  add_number(command, "--d-model", s.d_model, "Width", group);
-  add_number(command, "--heads", s.heads, "Heads", group);
-  add_number(command, "--d-ff", s.d_ff, "Width of the feed-forward layers", group);
-  add_number(command, "--batch", s.batch, "Sequences at a time", group);
-  add_number(command, "--seed", s.seed, "Of what is drawn", group);
+  add_number(command, "--layers", s.layers, "Layers", kLayers, group);
+  add_number(command, "--d-model", s.d_model, "Width", kWidth, group);
+  add_number(command, "--heads", s.heads, "Heads", kHeads, group);
+  add_number(command, "--d-ff", s.d_ff, "Width of the feed-forward layers", kSomeWidth, group);
+  add_number(command, "--batch", s.batch, "Sequences at a time", kSequences, group);
+  add_number(command, "--seed", s.seed, "Of what is drawn", Bounds::of_type<std::uint64_t>(),
+             group);
   group = "Results";
   command
       .add_option("--out", o.out,

@@ -15,6 +15,7 @@
 #include "longspan/base/config.h"
 #include "longspan/base/error.h"
 #include "longspan/compare/compare_pattern.h"
+#include "longspan/cost/workload.h"
 #include "longspan/kernels/versions.h"
 
 namespace longspan::cli {
@@ -108,6 +109,8 @@ std::vector<std::string> attention_list(const std::string& text) {
       specs.push_back(part);
     }
   }
+  require(specs.size() <= kMostMechanisms, "[compare] {} mechanisms; need at most {}", specs.size(),
+          kMostMechanisms);
   for (const std::string& spec : specs) {
     require_mechanism("compare", spec);
     abilities_of(spec);  // says what is wrong
@@ -118,30 +121,39 @@ std::vector<std::string> attention_list(const std::string& text) {
 std::vector<std::uint64_t> length_list(const std::string& text) {
   std::vector<std::uint64_t> lengths;
   for (const std::string& part : split_list(text, ',')) {
-    const double value = parse_number("compare", "lengths", part);
-    require(value >= 1.0 && value <= static_cast<double>(kLongestCompared) &&
-                value == static_cast<double>(static_cast<std::uint64_t>(value)),
-            "[compare] --lengths has '{}'; need whole numbers from 1 to {}", part,
-            kLongestCompared);
-    lengths.push_back(static_cast<std::uint64_t>(value));
+    lengths.push_back(
+        read_number<std::uint64_t>("compare", "--lengths", part, from_to(1, kLongestCompared)));
   }
   std::ranges::sort(lengths);
   lengths.erase(std::unique(lengths.begin(), lengths.end()), lengths.end());
+  require(lengths.size() <= kMostLengths, "[compare] --lengths has {}; need at most {}",
+          lengths.size(), kMostLengths);
   return lengths;
 }
 
 double parse_duration(const std::string& text) {
-  require(!text.empty(), "[compare] --budget is empty; need a duration such as 90s, 2m or 1h");
   double unit = 1.0;
-  std::string digits = text;
-  if (const char last = text.back(); last == 's' || last == 'm' || last == 'h') {
-    unit = last == 's' ? 1.0 : last == 'm' ? 60.0 : 3600.0;
-    digits.pop_back();
+  std::string_view digits = text;
+  if (digits.ends_with('s') || digits.ends_with('m') || digits.ends_with('h')) {
+    unit = digits.ends_with('s') ? 1.0 : digits.ends_with('m') ? 60.0 : 3600.0;
+    digits.remove_suffix(1);
   }
-  const double value = unit * parse_number("compare", "budget", digits);
-  require(value > 0.0 && value <= 30.0 * 86400.0,
-          "[compare] --budget is '{}'; need a duration such as 90s, 2m or 1h", text);
-  return value;
+  constexpr Bounds kSeconds = above_to(0, 30.0 * 86400.0);
+  const std::optional<double> value = longspan::detail::decimal_from(digits);
+  require(value && kSeconds.has(unit * *value),
+          "[compare] --budget is '{}'; need a duration up to 720h, such as 90s, 2m or 1h", text);
+  return unit * *value;
+}
+
+void check_countable(std::string_view who, const CompareSettings& settings, std::uint64_t length) {
+  Workload step;
+  step.model = CompareCase{settings, "full", length}.model();
+  step.batch = settings.batch;
+  step.length = length;
+  require(fits_counters(step),
+          "[{}] {} sequences of {} tokens through {} layers of width {} take more FLOPs than are "
+          "counted; need a smaller batch, length or model",
+          who, settings.batch, length, settings.layers, settings.d_model);
 }
 
 }  // namespace longspan::cli

@@ -116,11 +116,12 @@ void add_compare_rules_options(CLI::App& command, CompareRulesOptions& o) {
   const std::string group = "Learning rules (--rules)";
   command.add_flag("--rules", o.rules, "One model under every learning rule")->group(group);
   add_text(command, "--text", o.data, "The text file that the model learns", group);
-  add_number(command, "--steps", o.steps, "Steps of each rule", group);
+  add_number(command, "--steps", o.steps, "Steps of each rule", from_to(1, 1e9), group);
   add_choice(command, "--optimizer", o.train.optimizer.kind, "", group);
-  add_number(command, "--lr", o.train.schedule.peak, "Highest learning rate", group);
+  add_number(command, "--lr", o.train.schedule.peak, "Highest learning rate",
+             bounds_of(o.train, o.train.schedule.peak), group);
   add_number(command, "--feedback-scale", o.train.feedback.scale, "Of the error that is sent back",
-             group);
+             bounds_of(o.train, o.train.feedback.scale), group);
   add_choice(command, "--branch-signal", o.train.feedback.branch_signal, "", group);
   add_choice(command, "--learners", o.train.feedback.learners, "", group);
   add_choice(command, "--injection", o.train.feedback.injection, "", group);
@@ -130,7 +131,6 @@ void add_compare_rules_options(CLI::App& command, CompareRulesOptions& o) {
 void run_compare_rules(const CompareRulesOptions& given, const Common& common) {
   CompareRulesOptions o = given;
   require(!o.data.empty(), "[compare] no text to learn; need --text FILE");
-  require(o.steps > 0, "[compare] no steps; need at least 1");
   const auto task =
       find_task("text").make({{"data", o.data}, {"length", std::to_string(o.length)}});
   task->open();

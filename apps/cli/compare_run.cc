@@ -5,12 +5,13 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <new>
 #include <nlohmann/json.hpp>
 
 #include "child_process.h"
 #include "longspan/io/json_file.h"
+#include "longspan/io/record_json.h"
 #include "longspan/predict/sampling.h"
-#include "longspan/report/record_json.h"
 #include "stop.h"
 
 namespace longspan::cli {
@@ -83,6 +84,8 @@ nlohmann::json Comparison::ask(Running& r, const std::string& question) {
     r.process->send(question);
     reply = parse_json("[compare]", r.process->receive(last_answer_));
   } catch (const Interrupted&) {
+    throw;
+  } catch (const std::bad_alloc&) {  // refused to this process, which says so
     throw;
   } catch (const std::exception& e) {
     reply = {{"failed", e.what()}};

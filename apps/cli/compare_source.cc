@@ -1,9 +1,13 @@
 #include "compare_source.h"
 
 #include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <vector>
 
 #include "longspan/base/error.h"
 #include "longspan/base/random.h"
+#include "longspan/compare/compare_case.h"
 #include "longspan/io/checkpoint.h"
 #include "longspan/models/pretrained.h"
 #include "longspan/training/run_directory.h"
@@ -38,34 +42,55 @@ std::vector<std::int32_t> task_tokens(const std::filesystem::path& directory,
 
 bool is_pretrained(const nlohmann::json& config) { return config.contains("model_type"); }
 
-}  // namespace
+struct Source {
+  std::unique_ptr<Model> model;
+  std::vector<std::int32_t> tokens;
+};
 
-void check_source(const std::filesystem::path& directory) {
-  const nlohmann::json config = read_config(directory);
-  if (is_pretrained(config)) return;
-  task_tokens(directory, run_config_from(config, directory), 1);
-}
-
-Source open_source(const std::filesystem::path& directory, std::size_t length) {
+// `length` tokens, or as many as the model takes where that is fewer and `shorter` will do.
+Source open_source(const std::filesystem::path& directory, std::size_t length, bool shorter) {
   Source source;
-  const auto check_length = [&] {
-    const std::size_t most = source.model->config().max_length;
-    require(length <= most, "[compare] {}: takes at most {} tokens", directory.string(), most);
-  };
-  if (!is_pretrained(read_config(directory))) {
+  const bool pretrained = is_pretrained(read_config(directory));
+  RunConfig config;
+  if (pretrained) {
+    source.model = std::make_unique<Model>(load_pretrained(directory));
+  } else {
     LoadedRun run = load_run(directory);
     source.model = std::move(run.model);
-    check_length();
-    source.tokens = task_tokens(directory, run.config, length);
+    config = std::move(run.config);
+  }
+  const std::size_t most = source.model->config().max_length;
+  if (shorter) length = std::min(length, most);
+  require(length <= most, "[compare] {}: takes at most {} tokens", directory.string(), most);
+  if (!pretrained) {
+    source.tokens = task_tokens(directory, config, length);
     return source;
   }
-  source.model = std::make_unique<Model>(load_pretrained(directory));
-  check_length();
   for (std::size_t i = 0; i < length; ++i) {
     source.tokens.push_back(
         static_cast<std::int32_t>(random_below(1, i, source.model->config().vocab)));
   }
   return source;
+}
+
+CapturedAttention capture(const Source& source) {
+  return capture_attention(*source.model, source.tokens, source.model->config().layers / 2,
+                           kErrorHeads);
+}
+
+}  // namespace
+
+CapturedAttention capture_source(const std::filesystem::path& directory, std::size_t length) {
+  return capture(open_source(directory, length, /*shorter=*/false));
+}
+
+bool check_source(const std::filesystem::path& directory) {
+  constexpr std::size_t kFewTokens = 16;
+  const nlohmann::json config = read_config(directory);
+  // What its task gives is said before its weights are read.
+  if (!is_pretrained(config)) task_tokens(directory, run_config_from(config, directory), 1);
+  capture(open_source(directory, kFewTokens, /*shorter=*/true));
+  return is_pretrained(config);
 }
 
 }  // namespace longspan::cli

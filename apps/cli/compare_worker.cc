@@ -21,13 +21,12 @@
 #include "longspan/base/parallel.h"
 #include "longspan/base/resident.h"
 #include "longspan/compare/approximation.h"
-#include "longspan/compare/capture.h"
 #include "longspan/compare/compare_case.h"
 #include "longspan/compare/kind_times.h"
 #include "longspan/io/json_file.h"
+#include "longspan/io/record_json.h"
 #include "longspan/predict/sampling.h"
 #include "longspan/predict/verification.h"
-#include "longspan/report/record_json.h"
 
 namespace longspan::cli {
 
@@ -92,9 +91,7 @@ class Worker {
       AttentionTensors tensors = random_tensors(c, case_.settings.seed);
       return record_to_json(approximation_error(c, tensors));
     }
-    const Source source = open_source(case_.settings.inputs, case_.length);
-    CapturedAttention captured = capture_attention(*source.model, source.tokens,
-                                                   source.model->config().layers / 2, kErrorHeads);
+    CapturedAttention captured = capture_source(case_.settings.inputs, case_.length);
     captured.shape.attention = case_.attention;
     captured.shape.causal = case_.settings.causal;
     captured.shape.backward = true;

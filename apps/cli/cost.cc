@@ -37,11 +37,18 @@ LearningRule rule_from(const std::string& name) {
   return all ? LearningRule::kBackprop : chosen("rule", name, kLearningRules).front();
 }
 
-Integer parse_whole(std::string_view key, const std::string& text) {
-  const double value = parse_number("cost", key, text);
-  require(value >= 1.0 && value <= 1e24 && value == std::floor(value),
-          "[cost] {} is '{}'; need a whole number from 1 to 1e24", key, text);
-  return static_cast<Integer>(value);
+void add_integer(CLI::App& command, const std::string& name, std::optional<Integer>& value,
+                 const std::string& text, const std::string& group) {
+  static constexpr Bounds kIntegers = from_to(1, 1e24);
+  add_read(command, name, text, ends_in_words(kIntegers), group,
+           [&command, &value, name](const std::string& written) {
+             const std::optional<double> number = longspan::detail::decimal_from(written);
+             if (!number || !kIntegers.has(*number) || *number != std::floor(*number)) {
+               longspan::detail::refuse_number(command.get_name(), name,
+                                               fmt::format("'{}'", written), kIntegers, true);
+             }
+             value = static_cast<Integer>(*number);
+           });
 }
 
 namespace {
@@ -106,7 +113,7 @@ CostReport make_report(const CostOptions& o, const Workload& workload, const Mod
     report.rule_memory.emplace(rule, rule == main ? report.memory : memory_of(rule));
   }
   report.optimizer = optimizer_step(o.optimizer, report.parameters);
-  if (const std::optional<Calibration> machine = known_calibration()) {
+  if (const std::optional<Calibration> machine = known_calibration(common)) {
     report.time = predicted(*machine, workload, model, main, {.kind = o.optimizer});
     report.device = device_of(*machine).name;
   }
@@ -122,7 +129,7 @@ CostReport make_report(const CostOptions& o, const Workload& workload, const Mod
           "[cost] the paper does not have all of this model's layers; need --view executed");
   require(in_paper(main) || view == "executed",
           "[cost] the paper does not have the rule {}; need --view executed", name_of(main));
-  if (!o.tokens.empty()) report.tokens = parse_whole("tokens", o.tokens);
+  report.tokens = o.tokens;
   return report;
 }
 
@@ -172,7 +179,7 @@ void add_report_options(CLI::App& command, CostOptions& o) {
            "dimensions unless given",
            group);
   add_text(command, "--by", o.by, "layer or phase", group);
-  command.add_option("--tokens", o.tokens, "Tokens of a whole run: 300e9")->group(group);
+  add_integer(command, "--tokens", o.tokens, "Tokens of a whole run: 300e9", group);
   command.add_flag("--formula", o.formula, "The formulas, with their equations")->group(group);
   command.add_flag("--latex", o.latex, "The formulas as LaTeX")->group(group);
   command.add_flag("--scaling", o.scaling, "Why scores are divided by √d_k, sampled")->group(group);

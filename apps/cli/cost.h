@@ -50,8 +50,9 @@ Workload other_workload(const ModelOptions& options, const std::string& other);
 // What --solve is about: "crossovers" of the formulas, or length, batch or width.
 struct SolveOptions {
   std::string what;
-  std::string memory, flops;  // budgets; "resident": what --verify is to look at
-  std::string against;        // two mechanisms, or one beside --attention
+  std::string memory;  // a budget; "resident": what --verify is to look at
+  std::optional<Integer> flops;
+  std::string against;  // two mechanisms, or one beside --attention
   bool inference = false;
 };
 
@@ -60,7 +61,7 @@ struct CostOptions {
   std::string view;  // empty: all for programs, executed for people
   std::string rule;  // empty: all of plain dimensions and for programs, bp of a --model
   std::string by = "layer";
-  std::string tokens;
+  std::optional<Integer> tokens;
   std::string diff;
   std::string as;
   Choice<OptimizerKind> optimizer = OptimizerKind::kAdam;
@@ -75,8 +76,9 @@ struct CostOptions {
 };
 
 LearningRule rule_from(const std::string& name);
-// "300e9", "2048"
-Integer parse_whole(std::string_view key, const std::string& text);
+// A whole number that 64 bits may not hold: "300e9", "1e24".
+void add_integer(CLI::App& command, const std::string& name, std::optional<Integer>& value,
+                 const std::string& text, const std::string& group);
 
 struct CostReport {
   Workload workload;

@@ -1,5 +1,6 @@
 // From options to a model and the batch it is counted on.
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -21,18 +22,11 @@ namespace {
 // Whose formulas the paper has.
 constexpr const char* kExactAttention = "full";
 
-void add_size(CLI::App& command, const char* name, std::optional<std::size_t>& value,
-              const char* text, const char* group) {
-  command.add_option(name, value, text)
-      ->check(CLI::Validator(
-          [](const std::string& input) {
-            const bool digits = !input.empty() && input.size() <= 18 &&
-                                input.find_first_not_of("0123456789") == std::string::npos;
-            return digits ? std::string() : "need a whole number from 1, not " + input;
-          },
-          ""))
-      ->group(group);
-}
+// What can be counted.
+constexpr Bounds kCostLength = from_to(1, kLargestLength);
+constexpr Bounds kCostBatch = from_to(1, kLargestBatch);
+constexpr Bounds kCostWidth = from_to(1, kLargestWidth);
+constexpr Bounds kSomeCostWidth = from_to(0, kLargestWidth);
 
 // The architecture of the paper: post-norm, GELU, biases in the FFN only, no table shared.
 ModelConfig papers_architecture() {
@@ -88,12 +82,14 @@ void set_layers(const ModelOptions& o, Workload& w) {
 }
 
 bool is_path(const std::string& text) {
+  std::error_code ignored;  // a link that leads nowhere is no path
   return text.find('/') != std::string::npos || text.ends_with(".json") ||
-         std::filesystem::exists(text);
+         std::filesystem::exists(text, ignored);
 }
 
 Workload from_file(const std::filesystem::path& path) {
-  const bool directory = std::filesystem::is_directory(path);
+  std::error_code ignored;
+  const bool directory = std::filesystem::is_directory(path, ignored);
   const nlohmann::json file = directory ? read_config(path) : read_json(path);
   Workload w;
   // A checkpoint of ours keeps its model beside the rest of the run.
@@ -134,6 +130,11 @@ Workload from_model(const ModelOptions& o) {
 }
 
 void set_head(const std::string& head, Workload& w) {
+  const std::array<std::string_view, 3> known = {"none", name_of(HeadKind::kLanguage),
+                                                 name_of(HeadKind::kClassifier)};
+  if (std::ranges::find(known, head) == known.end()) {
+    throw_unknown("cost", "head", head, {known.begin(), known.end()});
+  }
   if (head == "none") {
     require(w.model.family == Family::kEncoder, "[cost] a {} without its head; need an encoder",
             w.model.family);
@@ -217,22 +218,31 @@ void add_model_options(CLI::App& command, ModelOptions& o) {
   command
       .add_option("--model", o.model, "Preset (see longspan list), config.json or its directory")
       ->group(group);
-  add_size(command, "--encoder-layers", o.encoder_layers, "Blocks of the encoder", group);
-  add_size(command, "--decoder-layers", o.decoder_layers, "Blocks of the decoder", group);
-  add_size(command, "--d-model", o.d_model, "Width", group);
-  add_size(command, "--heads", o.heads, "Attention heads", group);
-  add_size(command, "--kv-heads", o.kv_heads, "Key-value heads", group);
-  add_size(command, "--d-ff", o.d_ff, "Feed-forward width; 4 × width unless given", group);
-  add_size(command, "--vocab", o.vocab, "Vocabulary", group);
-  add_size(command, "--classes", o.classes, "Classes of a classifier", group);
-  add_size(command, "--length", o.length, "N: tokens of the encoder's or only sequence", group);
-  add_size(command, "--target-length", o.target_length, "M: tokens of the decoder's sequence",
-           group);
-  add_size(command, "--max-length", o.max_length, "Positions of the model", group);
-  add_size(command, "--batch", o.batch, "Sequences of a step", group);
-  command.add_option("--lengths", o.lengths, "Real tokens of each sequence: 100,128,…")
-      ->delimiter(',')
-      ->group(group);
+  add_number(command, "--encoder-layers", o.encoder_layers, "Blocks of the encoder", kSomeLayers,
+             group);
+  add_number(command, "--decoder-layers", o.decoder_layers, "Blocks of the decoder", kSomeLayers,
+             group);
+  add_number(command, "--d-model", o.d_model, "Width", kCostWidth, group);
+  add_number(command, "--heads", o.heads, "Attention heads", kHeads, group);
+  add_number(command, "--kv-heads", o.kv_heads, "Key-value heads", kSomeHeads, group);
+  add_number(command, "--d-ff", o.d_ff, "Feed-forward width; 4 × width unless given",
+             kSomeCostWidth, group);
+  add_number(command, "--vocab", o.vocab, "Vocabulary", kCostWidth, group);
+  add_number(command, "--classes", o.classes, "Classes of a classifier", kCostWidth, group);
+  add_number(command, "--length", o.length, "N: tokens of the encoder's or only sequence",
+             kCostLength, group);
+  add_number(command, "--target-length", o.target_length, "M: tokens of the decoder's sequence",
+             kCostLength, group);
+  add_number(command, "--max-length", o.max_length, "Positions of the model", kCostLength, group);
+  add_number(command, "--batch", o.batch, "Sequences of a step", kCostBatch, group);
+  add_read(command, "--lengths", "Real tokens of each sequence: 100,128,…", "", group,
+           [&command, &o](const std::string& written) {
+             o.lengths.clear();
+             for (const std::string& part : split_list(written, ',')) {
+               o.lengths.push_back(read_number<std::int32_t>(command.get_name(), "--lengths", part,
+                                                             from_to(0, 1e9)));
+             }
+           });
   group = "Variants";
   command
       .add_option("--attention", o.attention,
@@ -257,9 +267,7 @@ void add_model_options(CLI::App& command, ModelOptions& o) {
   add_choice(command, "--norm", o.norm, "", group);
   add_choice(command, "--activation", o.activation, "", group);
   add_choice(command, "--positions", o.positions, "", group);
-  command.add_option("--head", o.head, "none, lm or classifier")
-      ->check(CLI::IsMember({"none", "lm", "classifier"}))
-      ->group(group);
+  command.add_option("--head", o.head, "none, lm or classifier")->group(group);
   command.add_flag("--gated", o.gated, "Gated feed-forward")->group(group);
   command.add_flag("--tied", o.tied, "One table of tokens for everything")->group(group);
   command.add_flag("--untied", o.untied, "A softmax layer of its own")->group(group);
@@ -269,10 +277,10 @@ void add_model_options(CLI::App& command, ModelOptions& o) {
       .add_flag("--checkpointing", o.checkpointing,
                 "Layers keep their input only and are computed again")
       ->group(group);
-  add_size(command, "--frozen-layers", o.frozen_layers,
-           "The embedding and so many first layers are not trained", group);
-  add_size(command, "--lora-rank", o.lora_rank,
-           "Only adapters of this rank in the attention are trained", group);
+  add_number(command, "--frozen-layers", o.frozen_layers,
+             "The embedding and so many first layers are not trained", kSomeLayers, group);
+  add_number(command, "--lora-rank", o.lora_rank,
+             "Only adapters of this rank in the attention are trained", kSomeCostWidth, group);
 }
 
 Workload workload_from(const ModelOptions& options) {

@@ -49,7 +49,7 @@ SolveQuestion question_from(const CostOptions& o) {
              .optimizer = o.optimizer,
              .rule = rule_from(o.rule),
              .rule_terms = o.terms};
-  if (!o.tokens.empty()) q.terms.tokens = parse_whole("tokens", o.tokens);
+  q.terms.tokens = o.tokens;
   return q;
 }
 
@@ -272,13 +272,19 @@ void add_solve_options(CLI::App& command, SolveOptions& o) {
       ->default_str("crossovers")
       ->group(group);
   command
-      .add_option("--memory", o.memory,
-                  "Budget of bytes: 16GiB, 16GB; alone, with --verify: the resident set only")
+      .add_option_function<std::string>(
+          "--memory",
+          [&o](const std::string& text) {
+            if (text != kResident) parse_bytes("cost", "--memory", text);
+            o.memory = text;
+          },
+          "Budget of bytes: 16GiB, 16GB; alone, with --verify: the resident set only")
       ->expected(0, 1)
+      ->type_name("BYTES")
       ->default_str(kResident)
       ->group(group);
-  command.add_option("--flops", o.flops, "Budget of FLOPs, of a step or of --tokens: 1e15")
-      ->group(group);
+  add_integer(command, "--flops", o.flops, "Budget of FLOPs, of a step or of --tokens: 1e15",
+              group);
   command
       .add_option(
           "--against", o.against,
@@ -295,7 +301,7 @@ void check_solve_options(const SolveOptions& o, bool verifies) {
   }
   const bool solves = !o.what.empty();
   require(solves || verifies || o.memory.empty(), "[cost] --memory; need --solve or --verify");
-  require(solves || o.flops.empty(), "[cost] --flops; need --solve");
+  require(solves || !o.flops, "[cost] --flops; need --solve");
   require(solves || o.against.empty(), "[cost] --against; need --solve length");
   require(solves || !o.inference, "[cost] --inference; need --solve");
 }
@@ -303,7 +309,7 @@ void check_solve_options(const SolveOptions& o, bool verifies) {
 void print_solution(const CostOptions& o, bool json) {
   const SolveOptions& solve = o.solve;
   quantity(solve.what);
-  const bool bounded = !solve.memory.empty() || !solve.flops.empty();
+  const bool bounded = !solve.memory.empty() || solve.flops.has_value();
   if (!solve.against.empty()) {
     require(!bounded, "[cost] --against and a budget; need one or the other");
     return compare(o, json);
@@ -311,8 +317,8 @@ void print_solution(const CostOptions& o, bool json) {
   require(bounded, "[cost] --solve {} without a budget; need --memory 16GiB or --flops 1e15{}",
           solve.what, solve.what == "length" ? ", or --against A,B" : "");
   SolveBudget budget;
-  if (!solve.memory.empty()) budget.bytes = parse_bytes("cost", "memory", solve.memory);
-  if (!solve.flops.empty()) budget.flops = parse_whole("flops", solve.flops);
+  if (!solve.memory.empty()) budget.bytes = parse_bytes("cost", "--memory", solve.memory);
+  budget.flops = solve.flops;
   const SolveQuestion q = question_from(o);
   const SolveAnswer answer = largest_within(q, budget);
   if (json) return write_answer(q, budget, answer);

@@ -91,10 +91,12 @@ void add_eval(CLI::App& app, const Common& common) {
   command->add_option("--data", o->data, "Other data than those it was trained on");
   add_choice(*command, "--split", o->split,
              "Of the data; validation is what judged it in training");
-  add_number(*command, "--length", o->length, "Tokens per sequence; 0: as trained");
-  add_number(*command, "--batch", o->batch, "Sequences per batch; 0: as trained");
+  add_number(*command, "--length", o->length, "Tokens per sequence; 0: as trained",
+             from_to(0, 1e7));
+  add_number(*command, "--batch", o->batch, "Sequences per batch; 0: as trained", from_to(0, 1e6));
   add_number(*command, "--memory", o->history,
-             "Tokens that each sequence remembers of those before it (transformer-xl)");
+             "Tokens that each sequence remembers of those before it (transformer-xl)",
+             from_to(0, 1e7));
   command->footer(
       "Examples:\n"
       "  longspan eval model\n"

@@ -87,11 +87,15 @@ void add_generate(CLI::App& app, const Common& common) {
   auto o = std::make_shared<GenerateOptions>();
   command->add_option("checkpoint", o->directory, "Directory of the trained model")->required();
   command->add_option("--prompt", o->prompt, "How the text begins; a line break unless given");
-  add_number(*command, "--tokens", o->tokens, "How many tokens to write");
-  add_number(*command, "--temperature", o->sampler.temperature, "0: always the likeliest token");
-  add_number(*command, "--top-k", o->sampler.top_k, "Only the k likeliest tokens; 0: all");
-  add_number(*command, "--top-p", o->sampler.top_p, "Only the likeliest tokens of this total");
-  add_number(*command, "--seed", o->sampler.seed, "Seed of the draws");
+  add_number(*command, "--tokens", o->tokens, "How many tokens to write", from_to(0, 1e9));
+  add_number(*command, "--temperature", o->sampler.temperature, "0: always the likeliest token",
+             bounds_of(o->sampler, o->sampler.temperature));
+  add_number(*command, "--top-k", o->sampler.top_k, "Only the k likeliest tokens; 0: all",
+             bounds_of(o->sampler, o->sampler.top_k));
+  add_number(*command, "--top-p", o->sampler.top_p, "Only the likeliest tokens of this total",
+             bounds_of(o->sampler, o->sampler.top_p));
+  add_number(*command, "--seed", o->sampler.seed, "Seed of the draws",
+             bounds_of(o->sampler, o->sampler.seed));
   command->footer(
       "Examples:\n"
       "  longspan generate model --prompt 'ROMEO:' --tokens 300\n"

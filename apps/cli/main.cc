@@ -3,20 +3,21 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <new>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <system_error>
-#include <vector>
 
 #include "command.h"
-#include "longspan/base/config.h"
 #include "longspan/base/error.h"
 #include "longspan/base/parallel.h"
 #include "output.h"
+#include "parse_errors.h"
 #include "stop.h"
 #include "terminal.h"
 
@@ -25,25 +26,23 @@ namespace {
 
 constexpr int kFailure = 1;
 constexpr int kWrongInput = 2;
+constexpr const char* kNoMemory =
+    "[memory] the machine refused more memory; use a smaller model, batch or length";
 
-void say(std::string_view sentence) { fmt::print(stderr, "longspan: {}\n", sentence); }
-
-// CLI11 calls an unknown command an unexpected argument; a name close to it helps more.
-void check_command(const CLI::App& app, int argc, char** argv) {
-  if (argc < 2 || argv[1][0] == '-') return;
-  std::vector<std::string_view> known;
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
-  for (const std::string& name : names) known.emplace_back(name);
-  if (std::ranges::find(known, std::string_view(argv[1])) == known.end()) {
-    throw_unknown("longspan", "command", argv[1], known);
+// What leaves a destructor ends the program. Where it is that memory was refused, as to the list
+// with whose help JSON is destroyed, it is the same sentence, said without asking for more.
+[[noreturn]] void end_with_a_sentence() {
+  try {
+    if (std::current_exception() != nullptr) throw;
+  } catch (const std::bad_alloc&) {
+    for (const char* text : {"longspan: ", kNoMemory, "\n"}) std::fputs(text, stderr);
+    std::_Exit(kFailure);
+  } catch (...) {  // a fault of the program, to be looked into
   }
+  std::abort();
 }
 
-std::string one_line(std::string text) {
-  std::ranges::replace(text, '\n', ' ');
-  return text;
-}
+void say(std::string_view sentence) { fmt::print(stderr, "longspan: {}\n", visible(sentence)); }
 
 int run(int argc, char** argv) {
   CLI::App app("longspan: what an attention costs and how good it is, predicted and measured");
@@ -58,10 +57,11 @@ int run(int argc, char** argv) {
       "  longspan generate model --prompt 'Once upon'\n"
       "longspan COMMAND --help explains each.");
   Common common;
-  app.add_option("--threads", common.threads, "Threads; all cores unless given")
-      ->check(CLI::Range(1, 1024));
+  add_number(app, "--threads", common.threads, "Threads; all cores unless given", from_to(1, 1024))
+      ->default_str("");
   app.add_flag("--json", common.json, "Machine-readable output");
   app.add_flag("--quiet", common.quiet, "No progress and no notes");
+  app.set_version_flag("--version", &version_text, "Version, instruction set and threads");
   app.fallthrough();
   app.parse_complete_callback([&] {
     if (common.threads > 0) set_thread_count(common.threads);
@@ -79,9 +79,13 @@ int run(int argc, char** argv) {
   add_cost(app, common);
   add_pattern(app, common);
   add_version(app, common);
-  for (CLI::App* command : app.get_subcommands({})) command->fallthrough();
+  add_help(app);
+  refuse_values_of_flags(app);
+  for (CLI::App* command : app.get_subcommands({})) {
+    command->fallthrough();
+    refuse_values_of_flags(*command);
+  }
   try {
-    check_command(app, argc, argv);
     app.parse(argc, argv);
     return 0;
   } catch (const CLI::Success& e) {  // --help
@@ -90,8 +94,7 @@ int run(int argc, char** argv) {
     fmt::print("{}", fitted(shown(help.str()), terminal_width(STDOUT_FILENO)));
     return status;
   } catch (const CLI::ParseError& e) {
-    say(one_line(e.what()));
-    return kWrongInput;
+    explain(e, app);
   }
 }
 
@@ -109,15 +112,18 @@ int run_and_explain(int argc, char** argv) {
   } catch (const Error& e) {
     say(e.what());
     return kWrongInput;
+  } catch (const std::length_error&) {  // more than any memory holds
+    say(kNoMemory);
+    return kFailure;
   } catch (const std::bad_alloc&) {
-    say("[memory] the machine refused more memory; use a smaller model, batch or length");
+    say(kNoMemory);
     return kFailure;
   } catch (const std::system_error& e) {
     if (lost_output(e)) return 0;
-    say(one_line(e.what()));
+    say(e.what());
     return kFailure;
   } catch (const std::exception& e) {
-    say(one_line(e.what()));
+    say(e.what());
     return kFailure;
   }
 }
@@ -126,6 +132,7 @@ int run_and_explain(int argc, char** argv) {
 }  // namespace longspan::cli
 
 int main(int argc, char** argv) {
+  std::set_terminate(longspan::cli::end_with_a_sentence);
   longspan::cli::prepare_streams();
   return longspan::cli::finish_output(longspan::cli::run_and_explain(argc, argv));
 }

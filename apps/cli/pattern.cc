@@ -77,7 +77,6 @@ void print(const Options& o, const Picture& picture) {
 
 void run(const Options& o, const Common& common) {
   const PatternRequest& r = o.request;
-  require(r.length > 0, "[pattern] a length of 0; need at least 1");
   require(r.head < r.heads, "[pattern] head {} of {}; need one from 0 to {}", r.head, r.heads,
           r.heads - 1);
   require_mechanism("pattern", r.attention);
@@ -102,9 +101,9 @@ void add_pattern(CLI::App& app, const Common& common) {
                    "KIND[:key=value,…], as longspan list names it; sizes that are not given scale "
                    "with the length")
       ->required();
-  add_number(*command, "--length", o->request.length, "Tokens");
-  add_number(*command, "--heads", o->request.heads, "Heads");
-  add_number(*command, "--head", o->request.head, "The head to show");
+  add_number(*command, "--length", o->request.length, "Tokens", from_to(1, 65536));
+  add_number(*command, "--heads", o->request.heads, "Heads", from_to(1, 1024));
+  add_number(*command, "--head", o->request.head, "The head to show", from_to(0, 1023));
   command->add_flag("--causal", o->request.causal, "With a causal mask");
   add_text(*command, "--out", o->out, "Also write the picture: file.svg or file.png");
   add_overwrite(*command, o->existing);

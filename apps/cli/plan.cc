@@ -4,6 +4,7 @@
 #include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,31 +26,24 @@ namespace {
 struct PlanOptions {
   ModelOptions model;
   std::string counted = "executed";
-  std::string flops;
-  std::string bytes;
-  std::string parameters;
-  std::string tokens;
+  std::optional<double> flops;
+  std::optional<double> bytes;
+  std::optional<double> parameters;
+  std::optional<double> tokens;
   std::string device = "a100-80gb";
   std::string devices_file;
   std::string format;
-  std::string count = "1";
-  std::string utilisation;
-  std::string achieved;
-  std::string power;
-  std::string pue;
-  std::string grid;
-  std::string price;
-  std::string money;
+  double count = 1.0;
+  std::optional<Range> utilisation;
+  std::optional<Range> achieved;
+  std::optional<Range> power;
+  std::optional<Range> pue;
+  std::optional<Range> grid;
+  std::optional<Range> price;
+  std::optional<double> money;
   bool csv = false;
   bool list = false;
 };
-
-// Numbers as people write them: 300e9, 3.14e23.
-double positive(std::string_view key, const std::string& text) {
-  const double value = parse_number("plan", key, text);
-  require(value > 0.0, "[plan] {} is '{}'; need a number above 0", key, text);
-  return value;
-}
 
 // The FLOPs of a run, and who says so.
 struct Demand {
@@ -64,8 +58,8 @@ Demand six_n_d(double parameters, double tokens) {
 
 // Training a model by backpropagation on so many tokens.
 Demand model_demand(const PlanOptions& o) {
-  require(!o.tokens.empty(), "[plan] how many tokens in all? need --tokens");
-  const double tokens = positive("--tokens", o.tokens);
+  require(o.tokens.has_value(), "[plan] how many tokens in all? need --tokens");
+  const double tokens = *o.tokens;
   const Workload workload = workload_from(o.model);
   if (!workload.note.empty()) fmt::print(stderr, "note: {}\n", workload.note);
   const Model model(workload.model);
@@ -86,21 +80,20 @@ Demand model_demand(const PlanOptions& o) {
 
 Demand demand(const PlanOptions& o) {
   const bool model = !o.model.model.empty() || o.model.d_model.has_value();
-  const int sources = (o.flops.empty() ? 0 : 1) + (o.parameters.empty() ? 0 : 1) + (model ? 1 : 0);
+  const int sources = (o.flops ? 1 : 0) + (o.parameters ? 1 : 0) + (model ? 1 : 0);
   require(sources == 1, "[plan] {}; need one of --flops, --parameters or a model",
           sources == 0 ? "nothing to plan" : "several things to plan");
   if (model) return model_demand(o);
-  if (!o.flops.empty()) {
-    require(o.tokens.empty(), "[plan] --flops beside --tokens; need the FLOPs alone");
-    return {positive("--flops", o.flops), "given"};
+  if (o.flops) {
+    require(!o.tokens, "[plan] --flops beside --tokens; need the FLOPs alone");
+    return {*o.flops, "given"};
   }
-  require(!o.tokens.empty(), "[plan] how many tokens in all? need --tokens");
-  return six_n_d(positive("--parameters", o.parameters), positive("--tokens", o.tokens));
+  require(o.tokens.has_value(), "[plan] how many tokens in all? need --tokens");
+  return six_n_d(*o.parameters, *o.tokens);
 }
 
-Assumption given_or(const char* option, const std::string& text, const Assumption& otherwise) {
-  if (text.empty()) return otherwise;
-  return {parse_range("plan", option, text), "given"};
+Assumption given_or(const std::optional<Range>& given, const Assumption& otherwise) {
+  return given ? Assumption{*given, "given"} : otherwise;
 }
 
 Device chosen_device(const PlanOptions& o) {
@@ -111,28 +104,28 @@ Device chosen_device(const PlanOptions& o) {
 PlanInputs inputs(const PlanOptions& o, const Demand& work) {
   PlanInputs in;
   in.flops = work.flops;
-  if (!o.bytes.empty()) in.bytes = positive("--bytes", o.bytes);
+  if (o.bytes) in.bytes = *o.bytes;
   in.device = chosen_device(o);
   in.format = o.format.empty() ? std::string(usual_format(in.device)) : o.format;
   const double peak = peak_of(in.device, in.format);
-  in.devices = positive("--count", o.count);
-  in.utilisation = given_or("--utilisation", o.utilisation, assumed_utilisation(in.device));
-  if (!o.achieved.empty()) {
-    require(o.utilisation.empty(), "[plan] --achieved beside --utilisation; need one of them");
-    const Range achieved = parse_range("plan", "--achieved", o.achieved);
+  in.devices = o.count;
+  in.utilisation = given_or(o.utilisation, assumed_utilisation(in.device));
+  if (o.achieved) {
+    require(!o.utilisation, "[plan] --achieved beside --utilisation; need one of them");
+    const Range& achieved = *o.achieved;
     require(achieved.high <= peak, "[plan] {:.4g} FLOP/s achieved; the peak in {} is {:.4g}",
             achieved.high, in.format, peak);
     in.utilisation = {{achieved.low / peak, achieved.mid / peak, achieved.high / peak},
                       fmt::format("{:.4g} FLOP/s of {:.4g}, given", achieved.mid, peak)};
   }
-  in.power = given_or("--power", o.power, assumed_power(in.device));
-  in.pue = given_or("--pue", o.pue, assumed_pue());
-  in.grid = given_or("--grid", o.grid, assumed_grid());
+  in.power = given_or(o.power, assumed_power(in.device));
+  in.pue = given_or(o.pue, assumed_pue());
+  in.grid = given_or(o.grid, assumed_grid());
   in.price = assumed_price(in.device);
-  if (!o.price.empty()) in.price = {parse_range("plan", "--price", o.price), "given"};
-  if (!o.money.empty()) {
-    require(o.price.empty(), "[plan] --money beside --price; need one of them");
-    in.money = positive("--money", o.money);
+  if (o.price) in.price = {*o.price, "given"};
+  if (o.money) {
+    require(!o.price, "[plan] --money beside --price; need one of them");
+    in.money = *o.money;
   }
   return in;
 }
@@ -324,6 +317,45 @@ void run(const PlanOptions& o, const Common& common) {
   print_table(in, work, budget);
 }
 
+// "0.4" or "0.3:0.5", both ends within the bounds.
+void add_range(CLI::App& command, const std::string& name, std::optional<Range>& value,
+               const std::string& text, const Bounds& bounds) {
+  add_read(command, name, text, ends_in_words(bounds), "Assumptions (a number, or low:high)",
+           [&command, &value, bounds, key = first_name(name)](const std::string& written) {
+             value = parse_range(command.get_name(), key, written);
+             for (const double end : {value->low, value->high}) {
+               require_within(command.get_name(), key, end, bounds);
+             }
+           });
+}
+
+void add_amounts(CLI::App& command, PlanOptions& o) {
+  constexpr Bounds kAmount = above_to(0, 1e40);
+  const char* group = "What";
+  add_number(command, "--flops", o.flops, "FLOPs of the whole run", kAmount, group);
+  add_number(command, "--parameters", o.parameters, "Parameters N, for 6·N·D", above_to(0, 1e20),
+             group);
+  add_number(command, "--tokens", o.tokens, "Tokens D of the whole run", above_to(0, 1e20), group);
+  add_text(command, "--counted", o.counted,
+           "FLOPs of a model: executed by this engine, or by the rule 6nd", group);
+  add_number(command, "--bytes", o.bytes,
+             "Bytes moved to and from memory; the longer of the two times counts", kAmount, group);
+}
+
+void add_assumptions(CLI::App& command, PlanOptions& o) {
+  add_range(command, "--utilisation,--utilization", o.utilisation,
+            "Share of the peak that is reached", above_to(0, 1));
+  add_range(command, "--achieved", o.achieved,
+            "FLOP/s that a device reaches, instead of --utilisation", above_to(0, 1e24));
+  add_range(command, "--power", o.power, "W per device", above_to(0, 1e9));
+  add_range(command, "--pue", o.pue, "What the building draws / what its machines draw",
+            from_to(1, 100));
+  add_range(command, "--grid", o.grid, "g CO₂ per kWh", above_to(0, 1e6));
+  add_range(command, "--price", o.price, "USD per device-hour", above_to(0, 1e9));
+  add_number(command, "--money", o.money, "USD in all; the price of a device-hour follows",
+             above_to(0, 1e20), "Assumptions (a number, or low:high)");
+}
+
 }  // namespace
 
 void add_plan(CLI::App& app, const Common& common) {
@@ -335,27 +367,14 @@ void add_plan(CLI::App& app, const Common& common) {
     command->add_option(name, value, help)->group(group);
   };
   add_model_options(*command, o.model);
-  text("--flops", o.flops, "FLOPs of the whole run", "What");
-  text("--parameters", o.parameters, "Parameters N, for 6·N·D", "What");
-  text("--tokens", o.tokens, "Tokens D of the whole run", "What");
-  add_text(*command, "--counted", o.counted,
-           "FLOPs of a model: executed by this engine, or by the rule 6nd", "What");
-  text("--bytes", o.bytes, "Bytes moved to and from memory; the longer of the two times counts",
-       "What");
+  add_amounts(*command, o);
   add_text(*command, "--device", o.device, "Device, see --list; this: the machine as calibrated",
            "Where");
   text("--devices", o.devices_file, "A TOML file with more devices", "Where");
   command->add_flag("--list", o.list, "The devices that are known")->group("Where");
   text("--format", o.format, "Number format: fp32, tf32, fp16, bf16, …", "Where");
-  add_text(*command, "--count", o.count, "How many devices", "Where");
-  const char* group = "Assumptions (a number, or low:high)";
-  text("--utilisation,--utilization", o.utilisation, "Share of the peak that is reached", group);
-  text("--achieved", o.achieved, "FLOP/s that a device reaches, instead of --utilisation", group);
-  text("--power", o.power, "W per device", group);
-  text("--pue", o.pue, "What the building draws / what its machines draw", group);
-  text("--grid", o.grid, "g CO₂ per kWh", group);
-  text("--price", o.price, "USD per device-hour", group);
-  text("--money", o.money, "USD in all; the price of a device-hour follows", group);
+  add_number(*command, "--count", o.count, "How many devices", above_to(0, 1e9), "Where");
+  add_assumptions(*command, o);
   command->add_flag("--csv", o.csv, "Comma-separated values");
   command->footer(
       "Examples:\n"

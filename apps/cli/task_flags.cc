@@ -16,6 +16,7 @@ struct Shared {
   std::string purpose;
   std::string standard;
   bool is_text = false;
+  Bounds bounds;  // of a number, what any of the tasks takes
 };
 
 // "text: …; images: …" where tasks differ, else what all of them say.
@@ -40,6 +41,9 @@ Shared shared(const std::string& name) {
       purposes.emplace_back(task.name, o.purpose);
       standards.emplace_back(task.name, o.standard);
       option.is_text = o.is_text;
+      const bool first = purposes.size() == 1;
+      option.bounds.least = first ? o.bounds.least : std::min(option.bounds.least, o.bounds.least);
+      option.bounds.most = first ? o.bounds.most : std::max(option.bounds.most, o.bounds.most);
     }
   }
   // An option of one task alone says whose it is.
@@ -59,10 +63,16 @@ void TaskFlags::add(CLI::App& command, const std::string& group) {
       const Shared all = shared(option.name);
       std::string flag = "--" + option.name;
       std::ranges::replace(flag, '_', '-');
+      std::string& given = given_[option.name];
       CLI::Option* const added =
-          command.add_option(flag, given_[option.name], all.purpose)->group(group);
+          all.is_text
+              ? command.add_option(flag, given, all.purpose)->group(group)
+              : add_read(command, flag, all.purpose, ends_in_words(all.bounds), group,
+                         [&command, &given, flag, bounds = all.bounds](const std::string& written) {
+                           read_number<std::uint64_t>(command.get_name(), flag, written, bounds);
+                           given = written;
+                         });
       if (!all.standard.empty()) added->default_str(all.standard);
-      if (!all.is_text) added->check(CLI::Number)->check(not_negative());
     }
   }
 }

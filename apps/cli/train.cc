@@ -31,14 +31,16 @@ struct TrainOptions {
 void add_model_options(CLI::App& command, TrainOptions& o) {
   ModelConfig& m = o.training.run.model;
   const std::string group = "Model";
-  add_number(command, "--layers", m.layers, "Layers", group);
+  add_number(command, "--layers", m.layers, "Layers", kLayers, group);
   add_number(command, "--decoder-layers", m.decoder_layers,
-             "Of an encoder–decoder's decoder; 0: as many", group);
-  add_number(command, "--hidden", o.training.hidden, "Width of a perceptron's layers", group);
-  add_number(command, "--d-model", m.d_model, "Width", group);
-  add_number(command, "--heads", m.heads, "Attention heads", group);
-  add_number(command, "--kv-heads", m.kv_heads, "Key-value heads; 0: as many as heads", group);
-  add_number(command, "--d-ff", m.d_ff, "Feed-forward width; 0: 4 × width", group);
+             "Of an encoder–decoder's decoder; 0: as many", kSomeLayers, group);
+  add_number(command, "--hidden", o.training.hidden, "Width of a perceptron's layers", kWidth,
+             group);
+  add_number(command, "--d-model", m.d_model, "Width", kWidth, group);
+  add_number(command, "--heads", m.heads, "Attention heads", kHeads, group);
+  add_number(command, "--kv-heads", m.kv_heads, "Key-value heads; 0: as many as heads", kSomeHeads,
+             group);
+  add_number(command, "--d-ff", m.d_ff, "Feed-forward width; 0: 4 × width", kSomeWidth, group);
   add_text(command, "--attention", m.attention, "Mechanism, KIND[:key=value,…]; see longspan list",
            group);
   add_text(command, "--feed-forward", m.feed_forward,
@@ -50,17 +52,19 @@ void add_model_options(CLI::App& command, TrainOptions& o) {
   command.add_flag("--gated", m.gated, "Gated feed-forward (SwiGLU with --activation silu)")
       ->group(group);
   add_choice(command, "--positions", m.positions, "", group);
-  add_number(command, "--dropout", m.dropout, "Dropout", group);
+  add_number(command, "--dropout", m.dropout, "Dropout", from_below(0, 1), group);
   command.add_flag("--no-bias", o.no_bias, "No biases in linear layers")->group(group);
   command
       .add_flag("--checkpointing", m.checkpointing,
                 "Layers keep their input only and are computed again")
       ->group(group);
   add_number(command, "--frozen-layers", m.frozen_layers,
-             "The embedding and so many first layers are not trained", group);
+             "The embedding and so many first layers are not trained", kSomeLayers, group);
   add_number(command, "--lora-rank", m.lora_rank,
-             "Only adapters of this rank in the attention are trained; 0: everything is", group);
-  add_number(command, "--lora-alpha", m.lora_alpha, "Adapters are scaled by alpha / rank", group);
+             "Only adapters of this rank in the attention are trained; 0: everything is",
+             from_to(0, 1e6), group);
+  add_number(command, "--lora-alpha", m.lora_alpha, "Adapters are scaled by alpha / rank",
+             above_to(0, 1e6), group);
   command.add_flag("--untied", o.untied, "A softmax layer of its own")->group(group);
 }
 
@@ -80,39 +84,53 @@ void add_learning_options(CLI::App& command, TrainOptions& o) {
              "stream",
              group);
   add_number(command, "--feedback-scale", t.feedback.scale,
-             "likewise: scale of F, or of the error where there is no F", group);
+             "likewise: scale of F, or of the error where there is no F",
+             bounds_of(t, t.feedback.scale), group);
   add_choice(command, "--optimizer", t.optimizer.kind, "", group);
-  add_number(command, "--lr", t.schedule.peak, "Highest learning rate", group);
-  add_number(command, "--lr-floor", t.schedule.floor, "Last learning rate", group);
+  add_number(command, "--lr", t.schedule.peak, "Highest learning rate",
+             bounds_of(t, t.schedule.peak), group);
+  add_number(command, "--lr-floor", t.schedule.floor, "Last learning rate",
+             bounds_of(t, t.schedule.floor), group);
   add_choice(command, "--schedule", t.schedule.kind, "", group);
   add_number(command, "--schedule-steps", o.training.schedule_steps,
-             "Steps until the last learning rate; 0: --steps", group);
-  add_number(command, "--warmup", t.schedule.warmup, "Steps of linear warm-up", group);
+             "Steps until the last learning rate; 0: --steps", kSteps, group);
+  add_number(command, "--warmup", t.schedule.warmup, "Steps of linear warm-up",
+             bounds_of(t, t.schedule.warmup), group);
   add_number(command, "--weight-decay", t.optimizer.weight_decay, "Weight decay of matrices",
+             bounds_of(t, t.optimizer.weight_decay), group);
+  add_number(command, "--momentum", t.optimizer.momentum, "Momentum",
+             bounds_of(t, t.optimizer.momentum), group);
+  add_number(command, "--beta1", t.optimizer.beta1, "Adam's first decay",
+             bounds_of(t, t.optimizer.beta1), group);
+  add_number(command, "--beta2", t.optimizer.beta2, "Adam's second decay",
+             bounds_of(t, t.optimizer.beta2), group);
+  add_number(command, "--clip", t.clip, "Largest gradient norm; 0: none", bounds_of(t, t.clip),
              group);
-  add_number(command, "--momentum", t.optimizer.momentum, "Momentum", group);
-  add_number(command, "--beta1", t.optimizer.beta1, "Adam's first decay", group);
-  add_number(command, "--beta2", t.optimizer.beta2, "Adam's second decay", group);
-  add_number(command, "--clip", t.clip, "Largest gradient norm; 0: none", group);
-  add_number(command, "--seed", t.seed, "Seed of weights, batches and dropout", group);
+  add_number(command, "--seed", t.seed, "Seed of weights, batches and dropout",
+             bounds_of(t, t.seed), group);
 }
 
 void add_run_options(CLI::App& command, TrainOptions& o) {
   TrainingOptions& t = o.training;
   command.add_option("task", t.run.data.task, "What to learn; see longspan list")->required();
   add_text(command, "--out", t.out, "Where the checkpoint goes");
-  add_number(command, "--steps", t.steps, "Steps in all");
-  add_number(command, "--epochs", t.epochs, "Passes over the examples, instead of --steps");
-  add_number(command, "--batch", t.run.data.batch, "Sequences per batch");
-  add_number(command, "--accumulate", t.run.data.batches_per_update, "Batches per update");
-  add_number(command, "--eval-every", t.eval_every, "Steps between validations; 0: never");
-  add_number(command, "--eval-windows", t.eval_examples, "Sequences of each validation; 0: all");
+  add_number(command, "--steps", t.steps, "Steps in all", kSteps);
+  add_number(command, "--epochs", t.epochs, "Passes over the examples, instead of --steps",
+             from_to(0, 1e9));
+  add_number(command, "--batch", t.run.data.batch, "Sequences per batch",
+             bounds_of(t.run.data, t.run.data.batch));
+  add_number(command, "--accumulate", t.run.data.batches_per_update, "Batches per update",
+             bounds_of(t.run.data, t.run.data.batches_per_update));
+  add_number(command, "--eval-every", t.eval_every, "Steps between validations; 0: never", kSteps);
+  add_number(command, "--eval-windows", t.eval_examples, "Sequences of each validation; 0: all",
+             from_to(0, 1e9));
   add_number(command, "--align-every", t.align_every,
-             "Steps between comparisons of the rule's gradients with backpropagation's; 0: never");
-  add_number(command, "--save-every", t.save_every,
-             "Steps between checkpoints; 0: at the end only");
+             "Steps between comparisons of the rule's gradients with backpropagation's; 0: never",
+             kSteps);
+  add_number(command, "--save-every", t.save_every, "Steps between checkpoints; 0: at the end only",
+             kSteps);
   add_number(command, "--patience", t.patience,
-             "Validations without a better loss until it stops; 0: never");
+             "Validations without a better loss until it stops; 0: never", from_to(0, 1e9));
   command.add_flag("--keep-best", t.keep_best,
                    "The checkpoint of the best validation stays in OUT/best");
   command.add_flag("--resume", t.resume, "Go on with the checkpoint in --out");

@@ -161,7 +161,7 @@ void print_verification(const Workload& workload, const VerifyOptions& options,
     }
     return;
   }
-  const std::optional<Calibration> calibrated = known_calibration();
+  const std::optional<Calibration> calibrated = known_calibration(common);
   const Verification v = verify(workload.model, shape, calibrated ? &*calibrated : nullptr);
   if (common.json) return print_verification_json(v);
   print_tables(v);

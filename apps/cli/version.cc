@@ -9,6 +9,11 @@
 
 namespace longspan::cli {
 
+std::string version_text() {
+  return fmt::format("longspan {} ({}, {} threads)", LONGSPAN_VERSION, instruction_set(),
+                     thread_count());
+}
+
 void add_version(CLI::App& app, const Common& common) {
   CLI::App* command = app.add_subcommand("version", "Version, instruction set and threads");
   command->callback([&common] {
@@ -19,8 +24,7 @@ void add_version(CLI::App& app, const Common& common) {
       fmt::print("{}\n", result.dump(2));
       return;
     }
-    fmt::print("longspan {} ({}, {} threads)\n", LONGSPAN_VERSION, instruction_set(),
-               thread_count());
+    fmt::print("{}\n", version_text());
   });
 }
 

@@ -4,6 +4,7 @@
 
 #include "longspan/base/error.h"
 #include "longspan/base/integers.h"
+#include "longspan/base/sizes.h"
 
 namespace longspan {
 
@@ -29,6 +30,10 @@ void check_sizes(std::string_view who, const AttentionShape& s) {
           s.n);
   require(s.d > 0 && s.e > 0, "[{}] keys are {} wide and values {}; need at least 1", who, s.d,
           s.e);
+  constexpr std::size_t kMostElements = std::size_t{1} << 48U;
+  require(size_product(s.batch, s.heads, std::max(s.m, s.n), std::max(s.d, s.e)) <= kMostElements,
+          "[{}] {} × {} heads of {} queries and {} keys, {} and {} wide; need at most {} numbers",
+          who, s.batch, s.heads, s.m, s.n, s.d, s.e, kMostElements);
   require(s.key_lengths.empty() || s.key_lengths.size() == s.batch,
           "[{}] {} key lengths for a batch of {}", who, s.key_lengths.size(), s.batch);
   for (const std::int32_t length : s.key_lengths) {
@@ -158,6 +163,12 @@ void Attention::hand_over(Op op, const AttentionShape& s, Work AttentionCost::*w
   heard(op, s, sizes.*work);
 }
 
+bool Attention::dry() const {
+  if (Dry::on()) return true;
+  if (parameters_ != nullptr) parameters_->require_allocated(name());
+  return false;
+}
+
 void Attention::forward(const ForwardCall& call) const {
   const AttentionInputs& in = call.in;
   check_inputs(name(), abilities(), in);
@@ -170,7 +181,7 @@ void Attention::forward(const ForwardCall& call) const {
           "[{}] notes of {} floats; need {} and a causal mask", name(), in.notes.size(),
           note_floats(s));
   const Arena::Frame frame(call.arena);
-  if (Dry::on()) return hand_over(Op::kAttention, s, &AttentionCost::forward, call.arena);
+  if (dry()) return hand_over(Op::kAttention, s, &AttentionCost::forward, call.arena);
   run_forward(call);
 }
 
@@ -194,13 +205,13 @@ void Attention::backward(const BackwardCall& call) const {
   require(call.signals.size() == sizes.signals, "[{}] leaves {} floats of signals; {} are given",
           name(), sizes.signals, call.signals.size());
   const Arena::Frame frame(call.arena);
-  if (Dry::on()) return hand_over(Op::kAttentionBackward, s, &AttentionCost::backward, call.arena);
+  if (dry()) return hand_over(Op::kAttentionBackward, s, &AttentionCost::backward, call.arena);
   run_backward(call);
 }
 
 void Attention::accumulate(const AttentionInputs& in, std::span<const float> saved,
                            std::span<const float> signals) const {
-  if (Dry::on()) {
+  if (dry()) {
     const AttentionShape s = shape_of(in);
     return heard(Op::kAttentionUpdate, s, cost(s).update);
   }
@@ -217,7 +228,7 @@ void Attention::decode(const AttentionInputs& in, Heads y, std::span<float> stat
           "[{}] decodes with a state of {} floats; {} are given", name(), state_floats(s),
           state.size());
   const Arena::Frame frame(arena);
-  if (Dry::on()) {
+  if (dry()) {
     const AttentionCost sizes = decode_cost(s);
     arena.take<std::byte>(sizes.forward_scratch);
     return heard(Op::kAttention, s, sizes.forward);

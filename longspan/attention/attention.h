@@ -177,6 +177,9 @@ class Attention {
   // Throws Error where the mechanism cannot do what the shape, mask or memory asks.
   void check(const AttentionShape& shape) const;
 
+  // Nothing runs, but dry, before these have memory.
+  void wait_for(const Parameters& parameters) { parameters_ = &parameters; }
+
  protected:
   explicit Attention(const Abilities& abilities) : abilities_(abilities) {}
 
@@ -184,6 +187,8 @@ class Attention {
   // Dry: a mechanism is one call, and its promise is its cost.
   void heard(Op op, const AttentionShape& shape, const Work& work) const;
   void hand_over(Op op, const AttentionShape& shape, Work AttentionCost::*work, Arena& arena) const;
+  // Whether it runs dry; else there must be memory.
+  bool dry() const;
   // What else the mechanism refuses; and before a model runs, what the machine cannot hold.
   virtual void check_more(const AttentionShape& /*shape*/) const {}
   virtual void check_memory(const AttentionShape& /*shape*/) const {}
@@ -195,6 +200,7 @@ class Attention {
                           Arena& arena) const;
 
   Abilities abilities_;
+  const Parameters* parameters_ = nullptr;
 };
 
 AttentionShape shape_of(const AttentionInputs& in);

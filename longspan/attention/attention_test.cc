@@ -1,12 +1,15 @@
 #include "longspan/attention/attention.h"
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "longspan/attention/registry.h"
 #include "longspan/base/error.h"
 #include "longspan/testing/check_attention.h"
+#include "longspan/testing/temporary_directory.h"
 #include "longspan/testing/test_name.h"
 
 namespace longspan {
@@ -50,7 +53,78 @@ std::string error_of(Body body) {
 
 TEST(Registry, RefusesAbsurdOptions) {
   EXPECT_EQ(error_of([] { abilities_of("bigbird:seed=99999999999999,block=99999999999999"); }),
-            "[bigbird] block is 99999999999999; need at most 16777216");
+            "[bigbird] block is '99999999999999'; need a whole number from 1 to 1e7");
+  EXPECT_EQ(error_of([] { abilities_of("performer:epsilon=nan"); }),
+            "[performer] epsilon is 'nan'; need a number from 0 to 1");
+  EXPECT_EQ(error_of([] { abilities_of("memory-compressed:stride=100000"); }),
+            "[memory-compressed] stride is '100000'; need a whole number from 1 to 1024");
+  EXPECT_EQ(error_of([] { abilities_of("reformer:buckets=1000000"); }),
+            "[reformer] buckets is '1000000'; need a whole number from 2 to 4096");
+  EXPECT_EQ(error_of([] { abilities_of("reformer:buckets=4096x4096x2"); }),
+            "[reformer] buckets is '4096x4096x2'; need a product of at most 16777216");
+  EXPECT_EQ(error_of([] { abilities_of("longformer:dilation=1:0"); }),
+            "[longformer] dilation is '0'; need a whole number from 1 to 1e7");
+}
+
+TEST(Registry, LengthsThatWouldTakeMinutesToCountAreRefused) {
+  for (const char* name : {"deberta", "transformer-xl"}) {
+    const LoneAttention alone(
+        name, {.d_model = 8, .heads = 2, .kv_heads = 2, .d_head = 4, .max_length = 1});
+    AttentionShape shape{.heads = 2, .kv_heads = 2, .m = 1 << 20, .n = 1 << 20, .d = 4, .e = 4};
+    EXPECT_EQ(error_of([&] { alone->cost(shape); }),
+              "[attention] 1048576 keys with relative positions; need at most 131072, or another "
+              "mechanism");
+  }
+}
+
+TEST(Registry, NoNumberOfAnOptionIsAnythingElse) {
+  for (const char* option : {"clustered:clusters",
+                             "clustered:bits",
+                             "clustered:iterations",
+                             "clustered:seed",
+                             "improved-clustered:clusters",
+                             "improved-clustered:topk",
+                             "improved-clustered:bits",
+                             "improved-clustered:iterations",
+                             "reformer:chunk",
+                             "reformer:rounds",
+                             "reformer:before",
+                             "reformer:after",
+                             "reformer:seed",
+                             "reformer:buckets",
+                             "linear:epsilon",
+                             "performer:features",
+                             "performer:redraw",
+                             "performer:seed",
+                             "performer:epsilon",
+                             "performer:sum_epsilon",
+                             "performer:relu_epsilon",
+                             "linformer:k",
+                             "linformer:length",
+                             "memory:tokens",
+                             "memory-compressed:stride",
+                             "bigbird:block",
+                             "bigbird:window",
+                             "bigbird:random",
+                             "bigbird:etc",
+                             "bigbird:seed",
+                             "local:block",
+                             "local:before",
+                             "local:after",
+                             "longformer:window",
+                             "longformer:global",
+                             "longformer:dilation",
+                             "window:window",
+                             "window:dilation",
+                             "deberta:span",
+                             "deberta:buckets",
+                             "deberta:epsilon"}) {
+    for (const char* value :
+         {"nan", "inf", "-inf", "-1", "1e400", "18446744073709551616", "abc", "", "0x10", "1e30"}) {
+      const std::string specification = fmt::format("{}={}", option, value);
+      EXPECT_NE(error_of([&] { abilities_of(specification); }), "no error") << specification;
+    }
+  }
 }
 
 TEST(Registry, SuggestsTheNearestName) {
@@ -112,6 +186,51 @@ TEST(Attention, RefusesWhatItCannotDo) {
   EXPECT_EQ(with([](auto& x) { x.dropout = true; }), "[unable] cannot drop attention weights");
   EXPECT_EQ(with([](auto& x) { x.heads = 2; }),
             "[unable] 2 heads over 1 key heads; it needs as many key heads");
+}
+
+// Products of these wrap: the views would be small and what is written through them large.
+TEST(Attention, RefusesWhatCannotBeCounted) {
+  const std::size_t huge = std::size_t{1} << 62U;
+  for (const Mechanism& m : mechanisms()) {
+    const LoneAttention attention(m.name, kLayout);
+    for (AttentionShape s : {AttentionShape{.batch = huge},
+                             {.heads = huge, .kv_heads = huge},
+                             {.batch = 1U << 24U, .heads = 1U << 24U, .kv_heads = 1U << 24U}}) {
+      s.m = s.n = 8;
+      s.d = s.e = 4;
+      EXPECT_NE(testing::message_of([&] { attention->check(s); }), "") << m.name;
+    }
+  }
+}
+
+// Its parameters have addresses that nobody can read until there is memory.
+TEST(Attention, WithoutMemoryIsRefused) {
+  constexpr std::size_t kLength = 8;
+  std::size_t waiting = 0;
+  for (const Mechanism& m : mechanisms()) {
+    const LoneAttention attention(m.name, {.d_model = 4, .d_head = 4, .max_length = kLength});
+    if (attention.parameters().all().empty()) continue;
+    ++waiting;
+    std::vector<float> x(4 * kLength);
+    std::vector<float> y(4 * kLength);
+    const Heads heads(x.data(), 1, 1, kLength, 4);
+    const AttentionInputs in{.q = heads, .k = heads, .v = heads};
+    const AttentionCost cost = attention->cost(shape_of(in));  // needs none
+    Arena arena(std::max(cost.forward_scratch, cost.backward_scratch) + 4096);
+    std::vector<float> saved(cost.saved);
+    std::vector<float> signals(cost.signals);
+    const Heads out(y.data(), 1, 1, kLength, 4);
+    const std::string refusal =
+        fmt::format("[{}] the weights have no memory; allocate first", m.name);
+    EXPECT_EQ(testing::message_of([&] { attention->forward({in, out, saved, arena}); }), refusal);
+    const AttentionGradients grad{.q = heads, .k = heads, .v = heads};
+    EXPECT_EQ(testing::message_of([&] {
+                attention->backward({in, out, out, saved, grad, signals, arena});
+              }),
+              refusal);
+    EXPECT_EQ(testing::message_of([&] { attention->accumulate(in, saved, signals); }), refusal);
+  }
+  EXPECT_GT(waiting, 2U);
 }
 
 TEST(Attention, NamesWhatDoesNotFit) {

@@ -22,23 +22,15 @@
 #include "longspan/attention/position/funnel.h"
 #include "longspan/attention/position/transformer_xl.h"
 #include "longspan/base/config.h"
+#include "longspan/kernels/gemm/gemm.h"
 
 namespace longspan {
 
 namespace {
 
-// Beyond any use, and far enough from where counts in 64 bits would overflow.
-constexpr std::size_t kMostOption = std::size_t{1} << 24U;
-
 template <class Kind, class Config>
 Config parse(std::string_view options, Config config = {}) {
   parse_options(Kind::kName, options, config);
-  config.visit([](std::string_view name, const auto& field, const auto&... /*what for*/) {
-    if constexpr (std::same_as<std::remove_cvref_t<decltype(field)>, std::size_t>) {
-      require(field <= kMostOption || name == "seed", "[{}] {} is {}; need at most {}", Kind::kName,
-              name, field, kMostOption);
-    }
-  });
   return config;
 }
 
@@ -256,9 +248,11 @@ LoneAttention::LoneAttention(const Make& make, const Streams& streams,
   }
   attention_ = make({layout, *parameters_, *projections_});
   projections_->declare_on_call(*parameters_);
+  attention_->wait_for(*parameters_);
 }
 
 void LoneAttention::allocate(RandomKey seed) {
+  prepare_products();
   parameters_->allocate();
   parameters_->initialize(seed);
 }

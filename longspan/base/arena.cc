@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <limits>
 #include <new>
 
 #include "longspan/base/dry.h"
@@ -29,11 +28,14 @@ void Arena::Free::operator()(std::byte* p) const { std::free(p); }
 Arena Arena::dry() {
   Arena arena;
   arena.dry_ = true;
-  arena.capacity_ = std::numeric_limits<std::size_t>::max() / 8;
+  arena.capacity_ = kTooMany - 1;
   return arena;
 }
 
 void* Arena::take_bytes(std::size_t bytes) {
+  require(!dry_ || bytes <= capacity_ - used_,
+          "[arena] a step takes more than {} bytes; use a smaller model, batch or length",
+          capacity_);
   require(bytes <= capacity_ - used_,
           "[arena] {} bytes are booked and {} in use; {} more do not fit: the booking is wrong",
           capacity_, used_, bytes);

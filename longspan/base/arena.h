@@ -11,6 +11,7 @@
 
 #include "longspan/base/integers.h"
 #include "longspan/base/place.h"
+#include "longspan/base/sizes.h"
 #include "longspan/base/view.h"
 
 namespace longspan {
@@ -28,7 +29,7 @@ class Arena {
   // What `take<T>(count)` consumes: the sizes in footprints are sums of this.
   template <class T = float>
   static constexpr std::size_t bytes_for(std::size_t count) {
-    return round_up(count * sizeof(T), kAlignment);
+    return round_up(size_product(count, sizeof(T)), kAlignment);
   }
 
   // Uninitialised memory; throws Error when the booking was too small.
@@ -38,7 +39,7 @@ class Arena {
     return {static_cast<T*>(take_bytes(bytes_for<T>(count))), count};
   }
   Matrix matrix(std::size_t rows, std::size_t cols) {
-    return {take(rows * cols).data(), rows, cols};
+    return {take(size_product(rows, cols)).data(), rows, cols};
   }
 
   std::size_t capacity() const { return capacity_; }

@@ -107,6 +107,18 @@ TEST(Arena, DryHasAddressesAtRealDistances) {
   EXPECT_EQ(c.data() - b.data(), std::ptrdiff_t{1} << 50U);
 }
 
+// A product that wraps would be a small block for large views.
+TEST(Arena, MatricesThatWouldWrapAreRefused) {
+  const std::size_t huge = (std::size_t{1} << 61U) + 1;
+  for (const bool is_dry : {true, false}) {
+    Arena arena = is_dry ? Arena::dry() : Arena(4096);
+    EXPECT_THROW(arena.matrix(huge, 8), Error);
+    EXPECT_THROW(arena.take<double>(huge), Error);
+    EXPECT_THROW(arena.take<std::byte>(std::size_t{0} - 1), Error);
+    EXPECT_EQ(arena.used(), 0U);
+  }
+}
+
 TEST(ArenaDeathTest, NobodyCanReadDryMemory) {
   Arena dry = Arena::dry();
   const volatile float* p = dry.take(1).data();

@@ -7,20 +7,28 @@ namespace longspan {
 
 namespace {
 
+// Insertions, deletions, substitutions and exchanges of neighbours that make a word another.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> before(b.size() + 1);  // the row before the last
+  std::vector<std::size_t> last(b.size() + 1);
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
   for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
+    std::swap(before, last);
+    std::swap(last, row);
     row[0] = i;
     for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t substitute = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({substitute, row[j] + 1, row[j - 1] + 1});
+      const std::size_t substitute = last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      row[j] = std::min({substitute, last[j] + 1, row[j - 1] + 1});
+      const bool exchanged = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (exchanged) row[j] = std::min(row[j], before[j - 2] + 1);
     }
   }
   return row.back();
 }
+
+// Nobody mistypes a word at such length; and distances are products of the lengths.
+constexpr std::size_t kLongestWord = 64;
 
 }  // namespace
 
@@ -28,6 +36,19 @@ std::string_view nearest(std::string_view name, const std::vector<std::string_vi
   const auto it = std::ranges::min_element(
       known, {}, [&](std::string_view k) { return edit_distance(name, k); });
   return it == known.end() ? std::string_view{} : *it;
+}
+
+std::string_view similar(std::string_view name, const std::vector<std::string_view>& known) {
+  if (name.empty() || name.size() > kLongestWord) return {};
+  const std::string_view found = nearest(name, known);
+  if (edit_distance(name, found) <= std::min(1 + name.size() / 5, name.size() - 1)) return found;
+  // An abbreviation, or a name with more behind it.
+  constexpr std::size_t kTelling = 3;
+  for (const std::string_view k : known) {
+    const std::size_t common = std::min(k.size(), name.size());
+    if (common >= kTelling && k.substr(0, common) == name.substr(0, common)) return k;
+  }
+  return {};
 }
 
 void throw_unknown(std::string_view who, std::string_view what, std::string_view name,
@@ -38,8 +59,11 @@ void throw_unknown(std::string_view who, std::string_view what, std::string_view
     list += k;
   }
   if (known.empty()) throw Error(fmt::format("[{}] unknown {} '{}'; it has none", who, what, name));
-  throw Error(fmt::format("[{}] unknown {} '{}'; did you mean '{}'? Known: {}", who, what, name,
-                          nearest(name, known), list));
+  const std::string_view meant = similar(name, known);
+  throw Error(meant.empty()
+                  ? fmt::format("[{}] unknown {} '{}'; need one of {}", who, what, name, list)
+                  : fmt::format("[{}] unknown {} '{}'; did you mean '{}'? Known: {}", who, what,
+                                name, meant, list));
 }
 
 std::vector<std::string> split_list(std::string_view text, char separator) {
@@ -50,22 +74,6 @@ std::vector<std::string> split_list(std::string_view text, char separator) {
     if (end == text.size()) return parts;
     text.remove_prefix(end + 1);
   }
-}
-
-std::int64_t parse_integer(std::string_view who, std::string_view key, std::string_view text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  require(error == std::errc{} && end == text.data() + text.size() && !text.empty(),
-          "[{}] {} is '{}'; need a whole number", who, key, text);
-  return value;
-}
-
-double parse_number(std::string_view who, std::string_view key, std::string_view text) {
-  double value = 0.0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  require(error == std::errc{} && end == text.data() + text.size() && !text.empty(),
-          "[{}] {} is '{}'; need a number", who, key, text);
-  return value;
 }
 
 bool parse_switch(std::string_view who, std::string_view key, std::string_view text) {

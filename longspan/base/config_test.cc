@@ -18,7 +18,7 @@ struct Sample {
     see("wide", wide);
     see("tile", tile);
     see("offset", offset);
-    see("epsilon", epsilon);
+    see("epsilon", epsilon, "Of a norm", from_to(0, 1));
     see("kind", kind);
   }
 };
@@ -51,19 +51,21 @@ TEST(ParseOptions, SuggestsTheNearestName) {
 }
 
 TEST(ParseOptions, SaysWhatAValueMustBe) {
-  EXPECT_EQ(error_of("tile=big"), "[sample] tile is 'big'; need a whole number");
-  EXPECT_EQ(error_of("tile="), "[sample] tile is ''; need a whole number");
-  EXPECT_EQ(error_of("tile=3.5"), "[sample] tile is '3.5'; need a whole number");
-  EXPECT_EQ(error_of("epsilon=small"), "[sample] epsilon is 'small'; need a number");
+  EXPECT_EQ(error_of("tile=big"), "[sample] tile is 'big'; need a whole number from 0, below 2^64");
+  EXPECT_EQ(error_of("tile="), "[sample] tile is ''; need a whole number from 0, below 2^64");
+  EXPECT_EQ(error_of("tile=3.5"), "[sample] tile is '3.5'; need a whole number from 0, below 2^64");
+  EXPECT_EQ(error_of("epsilon=small"), "[sample] epsilon is 'small'; need a number from 0 to 1");
   EXPECT_EQ(error_of("wide=maybe"), "[sample] wide is 'maybe'; need true or false");
   EXPECT_EQ(error_of("wide"), "[sample] option 'wide'; need key=value");
   EXPECT_EQ(error_of("=3"), "[sample] option '=3'; need key=value");
   EXPECT_EQ(error_of("tile=3,,wide=on"), "[sample] option ''; need key=value");
   EXPECT_NE(error_of("tile=99999999999999999999"), "");
+  EXPECT_EQ(error_of("epsilon=nan"), "[sample] epsilon is 'nan'; need a number from 0 to 1");
+  EXPECT_EQ(error_of("epsilon=1.5"), "[sample] epsilon is '1.5'; need a number from 0 to 1");
 }
 
 TEST(ParseOptions, DoesNotWrapWhatDoesNotFit) {
-  EXPECT_EQ(error_of("tile=-1"), "[sample] tile is '-1'; need a whole number of 0 or more");
+  EXPECT_EQ(error_of("tile=-1"), "[sample] tile is '-1'; need a whole number from 0, below 2^64");
   EXPECT_NE(error_of("offset=3000000000"), "") << "more than 32 bits";
 }
 
@@ -74,6 +76,28 @@ TEST(Nearest, IsByEditDistance) {
   EXPECT_EQ(nearest("preformer", known), "performer");
   EXPECT_EQ(nearest("x", {}), "");
   EXPECT_EQ(nearest("", known), "full");
+}
+
+TEST(Similar, IsOnlyWhatSomebodyMayHaveMeant) {
+  const std::vector<std::string_view> known = {"full", "flash", "performer", "k"};
+  EXPECT_EQ(similar("flsh", known), "flash");
+  EXPECT_EQ(similar("flahs", known), "flash");
+  EXPECT_EQ(similar("perf", known), "performer");
+  EXPECT_EQ(similar("performers-of-old", known), "performer");
+  EXPECT_EQ(similar("preformre", known), "performer");
+  for (const char* far : {"", "x", "xy", "lash-up", "backprop", "linear"}) {
+    EXPECT_EQ(similar(far, known), "") << far;
+  }
+  EXPECT_EQ(similar(std::string(100000, 'f'), known), "");
+  EXPECT_EQ(similar("full", {}), "");
+}
+
+TEST(ThrowUnknown, ListsWhatThereIsWhereNothingIsSimilar) {
+  try {
+    throw_unknown("rule", "learning rule", "backprop", {"bp", "fa"});
+  } catch (const Error& e) {
+    EXPECT_STREQ(e.what(), "[rule] unknown learning rule 'backprop'; need one of bp, fa");
+  }
 }
 
 TEST(ThrowUnknown, WithoutAnyKnown) {

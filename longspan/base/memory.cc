@@ -24,6 +24,12 @@ std::uint64_t available_memory() {
   return std::numeric_limits<std::uint64_t>::max();
 }
 
+void require_memory(std::string_view who, std::string_view what, std::uint64_t bytes) {
+  const std::uint64_t have = available_memory();
+  require(bytes <= have, "[{}] {} need {}; {} are available: use a smaller model", who, what,
+          format_bytes(bytes), format_bytes(have));
+}
+
 std::string format_bytes(std::uint64_t bytes) {
   constexpr std::array<std::string_view, 6> kUnits = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   if (bytes < 1024) return fmt::format("{} B", bytes);

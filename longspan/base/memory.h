@@ -11,6 +11,10 @@ namespace longspan {
 // the system does not say.
 std::uint64_t available_memory();
 
+// Throws Error unless as many bytes can be had. Asking for them is no test: a system that promises
+// more than it has ends the process later.
+void require_memory(std::string_view who, std::string_view what, std::uint64_t bytes);
+
 // "23.1 GiB", "512.0 KiB", "17 B".
 std::string format_bytes(std::uint64_t bytes);
 

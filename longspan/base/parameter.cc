@@ -4,17 +4,23 @@
 #include <utility>
 
 #include "longspan/base/error.h"
+#include "longspan/base/memory.h"
 #include "longspan/base/parallel.h"
+#include "longspan/base/sizes.h"
 
 namespace longspan {
 
 Parameter& Parameters::declare(std::string name, std::size_t rows, std::size_t cols,
                                Initializer initializer, Role role) {
   require(find(name) == nullptr, "[parameters] '{}' is declared twice; names must differ", name);
+  require(size_product(rows, cols) <= kMostWeights - total() && all_.size() < kMostNames,
+          "[parameters] '{}' of {} × {} beside {} weights of {} names; need at most {} of {}", name,
+          rows, cols, total(), all_.size(), kMostWeights, kMostNames);
   Parameter& p = all_.emplace_back();
   p.name = std::move(name);
   p.role = role;
   p.place = Place::now();
+  by_name_.emplace(p.name, &p);
   p.rows = rows;
   p.cols = cols;
   p.initializer = initializer;
@@ -56,11 +62,13 @@ void Parameters::freeze(const std::function<bool(const Parameter&)>& such) {
 }
 
 Parameter* Parameters::find(std::string_view name) {
-  const auto it = std::ranges::find(all_, name, &Parameter::name);
-  return it == all_.end() ? nullptr : &*it;
+  const auto it = by_name_.find(name);
+  return it == by_name_.end() ? nullptr : it->second;
 }
 
 void Parameters::allocate() {
+  require_memory("parameters", "weights and their gradients",
+                 sizeof(float) * (2 * count_ + constant_count_));
   try {
     values_.assign(count_, 0.0F);
     gradients_.assign(count_, 0.0F);
@@ -89,7 +97,12 @@ void Parameters::allocate() {
   }
 }
 
+void Parameters::require_allocated(std::string_view who) const {
+  require(allocated_ || all_.empty(), "[{}] the weights have no memory; allocate first", who);
+}
+
 void Parameters::initialize(RandomKey seed) {
+  require_allocated("parameters");
   for (Parameter& p : all_) {
     if (p.fill) {
       p.fill(Matrix(p.value.data(), p.rows, p.cols));

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "longspan/base/dry.h"
@@ -74,6 +75,11 @@ struct Parameter {
 
 class Parameters {
  public:
+  // Weights and their number of names, of any model that is walked: nobody's is larger, and a wrong
+  // number must not become an allocation.
+  static constexpr std::size_t kMostWeights = std::size_t{1} << 56U;
+  static constexpr std::size_t kMostNames = std::size_t{1} << 20U;
+
   // Names must be unique. The reference stays valid as long as this object.
   Parameter& declare(std::string name, std::size_t rows, std::size_t cols, Initializer initializer,
                      Role role = Role::kMechanism);
@@ -98,6 +104,8 @@ class Parameters {
   // have a block of their own.
   void allocate();
   bool allocated() const { return allocated_; }
+  // Throws Error before that; `who` asks.
+  void require_allocated(std::string_view who) const;
   // Each parameter draws from the stream that its name gives; constants fill themselves.
   void initialize(RandomKey seed);
 
@@ -109,6 +117,7 @@ class Parameters {
   void make_constant(Parameter& p);
 
   std::deque<Parameter> all_;
+  std::unordered_map<std::string_view, Parameter*> by_name_;
   std::size_t count_ = 0;
   std::size_t matrix_count_ = 0;
   std::size_t constant_count_ = 0;

@@ -52,6 +52,38 @@ TEST(Parameters, NamesAreUnique) {
   EXPECT_EQ(parameters.find("weigh"), nullptr);
 }
 
+TEST(Parameters, SizesThatWouldWrapAreRefused) {
+  Parameters parameters;
+  parameters.declare("usual", 2, 5, Initializer::zeros());
+  const std::size_t huge = (std::size_t{1} << 61U) + 1;
+  EXPECT_THROW(parameters.declare("matrix", huge, 8, Initializer::zeros()), Error);
+  EXPECT_THROW(parameters.declare("vector", huge, Initializer::zeros()), Error);
+  EXPECT_THROW(parameters.declare_constant("constant", huge, huge, nullptr), Error);
+  // Each may be, all of them may not.
+  const std::size_t half = Parameters::kMostWeights / 2;
+  parameters.declare("first", half, Initializer::zeros());
+  EXPECT_THROW(parameters.declare("second", half, Initializer::zeros()), Error);
+  EXPECT_EQ(parameters.count(), half + 10);
+  EXPECT_EQ(parameters.all().size(), 2U);
+  try {
+    parameters.allocate();
+    FAIL() << "allocated";
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("are available: use a smaller model"), std::string::npos)
+        << e.what();
+  }
+}
+
+TEST(Parameters, AreNotUsedBeforeTheyHaveMemory) {
+  Parameters parameters;
+  parameters.require_allocated("test");  // there are none
+  parameters.declare("weight", 2, 5, Initializer::ones());
+  EXPECT_THROW(parameters.require_allocated("test"), Error);
+  EXPECT_THROW(parameters.initialize(1), Error);
+  parameters.allocate();
+  parameters.require_allocated("test");
+}
+
 std::vector<float> initial_values(bool other_first, RandomKey seed) {
   Parameters parameters;
   if (other_first) parameters.declare("other", 7, 3, Initializer::normal(1.0F));

@@ -3,7 +3,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
+#include <cmath>
+#include <limits>
+#include <tuple>
 
 #include "longspan/attention/registry.h"
 #include "longspan/base/error.h"
@@ -15,16 +17,34 @@ namespace longspan {
 
 namespace {
 
-constexpr double kNoticeable = 0.95;  // of the pick's time: less is no change of mind
-constexpr double kTie = 1.05;         // of the fastest's time: exact attention is preferred
-constexpr int kDoublings = 4;         // how far other lengths are looked at
+constexpr int kDoublings = 4;                // how far other lengths are looked at
+constexpr double kMostErrorWork = 0x1p32;    // n²·width of what an error is measured on
+constexpr std::uint64_t kShortestError = 8;  // tokens
 
+// Of one sequence: errors are averages.
 double measured_error(const AdviceQuestion& q, const std::string& attention) {
-  const CompareCase what{q.settings, attention, std::min(q.length, kLongestError)};
+  CompareCase what{q.settings, attention, std::min(q.length, kLongestError)};
+  what.settings.batch = 1;
   AttentionCase c = what.alone(kErrorHeads);
   c.backward = false;
+  const double most = std::sqrt(kMostErrorWork / static_cast<double>(c.width()));
+  require(most >= static_cast<double>(kShortestError),
+          "[advise] heads {} wide; need narrower ones to measure errors", c.d_head);
+  c.length = std::min(c.length, static_cast<std::size_t>(most));
   AttentionTensors tensors = random_tensors(c, q.settings.seed);
   return *approximation_error(c, tensors).output;
+}
+
+// Fills in the error, or says why there is none.
+std::string measure_error(const AdviceQuestion& q, AdviceCandidate& c) {
+  try {
+    c.error = measured_error(q, c.attention);
+  } catch (const SystemError&) {
+    throw;
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
 }
 
 // What does not need the candidate to be run.
@@ -49,15 +69,31 @@ AdviceCandidate candidate(const Calibration& calibration, const AdviceQuestion& 
 
 double seconds_of(const AdviceCandidate& c) { return c.prediction.time.predicted.value_or(1e30); }
 
-// Whoever gives up nothing wins a tie, and flash among those.
-void prefer_exact(std::vector<AdviceCandidate>& candidates) {
-  const double limit = kTie * seconds_of(candidates.front());
-  auto best = candidates.end();
-  for (auto it = candidates.begin(); it != candidates.end() && seconds_of(*it) <= limit; ++it) {
-    if (!it->refused.empty() || !it->exact) continue;
-    if (best == candidates.end() || it->attention == "flash") best = it;
+// Those that answer first, by rising predicted time.
+void rank_candidates(std::vector<AdviceCandidate>& candidates) {
+  std::ranges::stable_sort(candidates, {}, [](const AdviceCandidate& c) {
+    return std::make_pair(!c.refused.empty(), seconds_of(c));
+  });
+  const auto answers = [](const AdviceCandidate& c) { return c.refused.empty(); };
+  for (AdviceCandidate& c : candidates) {
+    c.tied = answers(c) && *c.prediction.time.low <= *candidates.front().prediction.time.high;
   }
-  if (best != candidates.end()) std::rotate(candidates.begin(), best, best + 1);
+}
+
+// Of those that are tied the one that gives up least: of exact ones flash or else the fastest, of
+// others the one with the least error that is known.
+auto least_given_up(std::vector<AdviceCandidate>& candidates) {
+  const auto cost = [](const AdviceCandidate& c) {
+    constexpr double kUnknown = std::numeric_limits<double>::infinity();
+    return std::make_tuple(!c.tied, !c.exact, c.exact && c.attention != "flash",
+                           c.exact ? 0.0 : c.error.value_or(kUnknown));
+  };
+  return std::ranges::min_element(candidates, {}, cost);
+}
+
+bool exact_is_tied(const std::vector<AdviceCandidate>& candidates) {
+  return std::ranges::any_of(candidates,
+                             [](const AdviceCandidate& c) { return c.tied && c.exact; });
 }
 
 }  // namespace
@@ -82,20 +118,35 @@ const AdviceCandidate* Advice::find(std::string_view attention) const {
   return it == candidates.end() ? nullptr : &*it;
 }
 
-Advice advise(const Calibration& calibration, const AdviceQuestion& q) {
-  require(q.length > 0, "[advise] a length of 0; need at least 1");
+void check_question(const AdviceQuestion& q) {
+  require(q.length >= 1 && q.length <= kLongestCompared,
+          "[advise] a length of {}; need 1 to {} tokens", q.length, kLongestCompared);
+}
+
+Advice advise(const Calibration& calibration, const AdviceQuestion& q,
+              const AdviceProgress& progress) {
+  check_question(q);
+  const std::vector<std::string> settings = advised_settings();
   Advice advice;
-  for (const std::string& attention : advised_settings()) {
+  for (const std::string& attention : settings) {
+    if (progress) progress(advice.candidates.size(), settings.size(), attention);
     advice.candidates.push_back(candidate(calibration, q, attention));
     AdviceCandidate& c = advice.candidates.back();
     if (!q.error || !c.refused.empty()) continue;
-    c.error = measured_error(q, attention);
-    if (*c.error > *q.error) c.refused = fmt::format("has an error of {:.3g}", *c.error);
+    c.refused = measure_error(q, c);
+    if (c.error && *c.error > *q.error) c.refused = fmt::format("has an error of {:.3g}", *c.error);
   }
-  std::ranges::stable_sort(advice.candidates, {}, [](const AdviceCandidate& c) {
-    return std::make_pair(!c.refused.empty(), seconds_of(c));
-  });
-  prefer_exact(advice.candidates);
+  std::vector<AdviceCandidate>& all = advice.candidates;
+  rank_candidates(all);
+  if (!exact_is_tied(all)) {
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (!all[i].tied || all[i].error) continue;
+      if (progress) progress(i, all.size(), all[i].attention);
+      measure_error(q, all[i]);
+    }
+  }
+  const auto pick = least_given_up(all);
+  std::rotate(all.begin(), pick, pick + 1);
   return advice;
 }
 
@@ -114,18 +165,15 @@ std::optional<AdviceChange> advice_changes(const Calibration& calibration, const
       // What an error ruled out stays out.
       if (q.error && (!other.error || *other.error > *q.error)) continue;
       AdviceCandidate c = candidate(calibration, there, other.attention);
+      c.error = other.error;
       if (c.refused.empty()) candidates.push_back(std::move(c));
     }
     if (candidates.empty()) continue;
-    std::ranges::stable_sort(candidates, {}, seconds_of);
-    prefer_exact(candidates);
+    rank_candidates(candidates);
     const auto same = std::ranges::find(candidates, now->attention, &AdviceCandidate::attention);
-    const AdviceCandidate& best = candidates.front();
-    const bool exact_now = best.exact && !now->exact;
-    if (same == candidates.end() || exact_now ||
-        seconds_of(best) < kNoticeable * seconds_of(*same)) {
-      return AdviceChange{n, best.attention};
-    }
+    const bool stays = same != candidates.end() && same->tied;
+    if (stays && (now->exact || !exact_is_tied(candidates))) continue;
+    return AdviceChange{n, least_given_up(candidates)->attention};
   }
   return std::nullopt;
 }

@@ -26,12 +26,14 @@ struct AdviceCandidate {
   std::string attention;
   bool exact = false;
   CasePrediction prediction;
-  std::optional<double> error;  // measured where the question is about errors; 0 for exact ones
+  std::optional<double> error;  // measured where the question, or a tie, is about errors
   std::string refused;          // why it does not answer the question; empty: it does
+  bool tied = false;            // its interval and that of the fastest overlap
 };
 
 struct Advice {
-  std::vector<AdviceCandidate> candidates;  // those that answer first, by rising predicted time
+  // The pick, the others that answer by rising predicted time, those that do not.
+  std::vector<AdviceCandidate> candidates;
 
   // Null where nothing answers.
   const AdviceCandidate* pick() const;
@@ -41,11 +43,21 @@ struct Advice {
 // Errors are measured on random tensors of at most this many tokens.
 inline constexpr std::uint64_t kLongestError = 4096;
 
-Advice advise(const Calibration& calibration, const AdviceQuestion& question);
+// Throws Error for a length that nobody can answer for.
+void check_question(const AdviceQuestion& question);
 
-// The nearest of four doublings or halvings at which the answer is another: one that is faster by
-// more than a twentieth, or an exact one that is as fast. Errors are taken to be those at the
-// length of the question.
+// Is told of each candidate before it is looked at, and of how many there are.
+using AdviceProgress =
+    std::function<void(std::size_t index, std::size_t count, const std::string& attention)>;
+
+// Of the fastest and those that its interval does not tell from it, what gives up least: exact
+// attention, flash first, or else what errs least on random tensors.
+Advice advise(const Calibration& calibration, const AdviceQuestion& question,
+              const AdviceProgress& progress = {});
+
+// The nearest of four doublings or halvings at which the answer is another: the pick is clearly
+// slower than the fastest there, or an exact one is not. Errors are taken to be those at the length
+// of the question.
 struct AdviceChange {
   std::uint64_t length = 0;
   std::string attention;

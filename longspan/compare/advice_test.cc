@@ -3,8 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <limits>
 
 #include "longspan/attention/registry.h"
+#include "longspan/base/error.h"
+#include "longspan/compare/compare_plan.h"
 #include "longspan/predict/operation.h"
 
 namespace longspan {
@@ -52,16 +56,58 @@ TEST(Advice, KnowsEveryMechanismAndItsSettings) {
   for (const std::string& spec : all) EXPECT_NO_THROW(abilities_of(spec)) << spec;
 }
 
-TEST(Advice, PicksTheFastestThatAnswers) {
+bool overlap(const AdviceCandidate& a, const AdviceCandidate& b) {
+  return *a.prediction.time.low <= *b.prediction.time.high &&
+         *b.prediction.time.low <= *a.prediction.time.high;
+}
+
+// At every length: nothing that answers is clearly faster than the pick, and nothing that is tied
+// with it gives up less.
+TEST(Advice, PicksWhatGivesUpLeastOfTheFastest) {
   const Calibration c = ideal();
-  const Advice advice = advise(c, question(4096));
-  ASSERT_NE(advice.pick(), nullptr);
-  EXPECT_FALSE(advice.pick()->exact);
-  const double seconds = *advice.pick()->prediction.time.predicted;
-  for (const AdviceCandidate& other : advice.candidates) {
-    if (!other.refused.empty()) continue;
-    EXPECT_LE(seconds, *other.prediction.time.predicted) << other.attention;
+  std::array<bool, 2> seen{};
+  for (const std::uint64_t n : {64, 512, 4096}) {
+    const Advice advice = advise(c, question(n));
+    ASSERT_NE(advice.pick(), nullptr);
+    const AdviceCandidate& pick = *advice.pick();
+    seen[pick.exact ? 1 : 0] = true;
+    const auto fastest =
+        std::ranges::min_element(advice.candidates, {}, [](const AdviceCandidate& x) {
+          return x.refused.empty() ? *x.prediction.time.predicted : 1e30;
+        });
+    EXPECT_TRUE(overlap(pick, *fastest)) << pick.attention;
+    for (const AdviceCandidate& other : advice.candidates) {
+      if (!other.refused.empty()) continue;
+      EXPECT_EQ(other.tied, overlap(other, *fastest)) << other.attention;
+      if (!other.tied || pick.exact) continue;
+      EXPECT_FALSE(other.exact) << other.attention;
+      EXPECT_LE(*pick.error, *other.error) << other.attention;
+    }
   }
+  EXPECT_TRUE(seen[0] && seen[1]);
+}
+
+TEST(Advice, LongAndWideQuestionsAreAnsweredOrRefused) {
+  const Calibration c = ideal();
+  EXPECT_THROW(advise(c, question(kLongestCompared + 1)), Error);
+  EXPECT_THROW(advise(c, question(std::numeric_limits<std::uint64_t>::max())), Error);
+  EXPECT_THROW(advise(c, question(0)), Error);
+  EXPECT_NE(advise(c, question(kLongestCompared)).pick(), nullptr);
+  AdviceQuestion wide = question(4096);
+  wide.settings.heads = 1;
+  wide.settings.d_model = 1U << 14U;
+  wide.settings.batch = 64;
+  EXPECT_NE(advise(c, wide).pick(), nullptr);
+}
+
+TEST(Advice, SaysHowFarItIs) {
+  std::size_t heard = 0;
+  advise(ideal(), question(64), [&](std::size_t index, std::size_t count, const std::string& name) {
+    EXPECT_LT(index, count);
+    EXPECT_FALSE(name.empty());
+    ++heard;
+  });
+  EXPECT_GE(heard, advised_settings().size());
 }
 
 TEST(Advice, PrefersExactAttentionWhereItIsAsFast) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "longspan/base/error.h"
 #include "longspan/base/memory.h"
 
 namespace longspan {
@@ -90,8 +91,16 @@ bool Planner::add_length(std::uint64_t length) {
 
 }  // namespace
 
+void check_lengths(const PlanRequest& request) {
+  for (const std::uint64_t length : request.lengths) {
+    require(length >= 1 && length <= kLongestCompared,
+            "[compare] a length of {}; need 1 to {} tokens", length, kLongestCompared);
+  }
+}
+
 ComparePlan plan_comparison(const Calibration& calibration, const PlanRequest& request,
                             const std::function<bool(const std::string&, std::uint64_t)>& known) {
+  check_lengths(request);
   Planner planner(calibration, request, known);
   for (const std::uint64_t length : request.lengths) planner.add_length(length);
   if (!request.lengths.empty()) return planner.take();

@@ -38,6 +38,9 @@ inline constexpr std::uint64_t kShortestCompared = 256;
 inline constexpr std::uint64_t kPredictedLength = 16384;
 inline constexpr std::uint64_t kLongestCompared = 1U << 20U;
 
+// Throws Error for lengths that are not compared.
+void check_lengths(const PlanRequest& request);
+
 // `known(attention, length)`: it need not be measured again.
 ComparePlan plan_comparison(const Calibration& calibration, const PlanRequest& request,
                             const std::function<bool(const std::string&, std::uint64_t)>& known);

@@ -8,8 +8,18 @@
 #include <vector>
 
 #include "longspan/base/choice.h"
+#include "longspan/base/field_range.h"
 
 namespace longspan {
+
+// What the numbers of a comparison may be, wherever it comes from.
+inline constexpr FieldRange kComparedCount{1.0, 0x1p40};
+inline constexpr FieldRange kComparedSeconds{1e-12, 1e12};  // of something that was done
+inline constexpr FieldRange kPartSeconds{0.0, 1e12};        // of a part, that may take none
+inline constexpr FieldRange kComparedBytes{1.0, 0x1p60};
+inline constexpr FieldRange kPartBytes{0.0, 0x1p60};
+inline constexpr FieldRange kComparedError{0.0, 1e30};
+inline constexpr FieldRange kComparedRate{0.0, 1e24};  // per second
 
 enum class CompareTask : std::uint8_t { kForward, kTrain };
 constexpr Names<2> names_of(CompareTask /*kind*/) {
@@ -37,6 +47,7 @@ struct CompareSettings {
   bool causal = false;
   std::uint64_t threads = 1;
   std::string inputs = "random";  // or the checkpoint that q, k and v come from
+  bool random_tokens = false;     // that the checkpoint was given, for want of a tokenizer
   double budget_seconds = 0.0;
   std::uint64_t seed = 1;
 
@@ -44,15 +55,16 @@ struct CompareSettings {
   static void visit(Self& self, See see) {
     see("task", self.task);
     see("bare", self.bare);
-    see("layers", self.layers);
-    see("d_model", self.d_model);
-    see("heads", self.heads);
+    see("layers", self.layers, kComparedCount);
+    see("d_model", self.d_model, kComparedCount);
+    see("heads", self.heads, kComparedCount);
     see("d_ff", self.d_ff);
-    see("batch", self.batch);
+    see("batch", self.batch, kComparedCount);
     see("causal", self.causal);
-    see("threads", self.threads);
+    see("threads", self.threads, kComparedCount);
     see("inputs", self.inputs);
-    see("budget_seconds", self.budget_seconds);
+    see("random_tokens", self.random_tokens);
+    see("budget_seconds", self.budget_seconds, kPartSeconds);
     see("seed", self.seed);
   }
 };
@@ -63,8 +75,8 @@ struct CompareRoofline {
 
   template <class Self, class See>
   static void visit(Self& self, See see) {
-    see("peak_flops", self.peak_flops);
-    see("bandwidth", self.bandwidth);
+    see("peak_flops", self.peak_flops, kComparedRate);
+    see("bandwidth", self.bandwidth, kComparedRate);
   }
 };
 
@@ -79,12 +91,12 @@ struct CompareTime {
 
   template <class Self, class See>
   static void visit(Self& self, See see) {
-    see("predicted", self.predicted);
-    see("low", self.low);
-    see("high", self.high);
-    see("measured", self.measured);
-    see("spread_low", self.spread_low);
-    see("spread_high", self.spread_high);
+    see("predicted", self.predicted, kComparedSeconds);
+    see("low", self.low, kComparedSeconds);
+    see("high", self.high, kComparedSeconds);
+    see("measured", self.measured, kComparedSeconds);
+    see("spread_low", self.spread_low, kComparedSeconds);
+    see("spread_high", self.spread_high, kComparedSeconds);
     see("rounds", self.rounds);
   }
 };
@@ -97,10 +109,10 @@ struct CompareMemory {
 
   template <class Self, class See>
   static void visit(Self& self, See see) {
-    see("parameters", self.parameters);
-    see("predicted", self.predicted);
-    see("measured", self.measured);
-    see("resident", self.resident);
+    see("parameters", self.parameters, kPartBytes);
+    see("predicted", self.predicted, kComparedBytes);
+    see("measured", self.measured, kComparedBytes);
+    see("resident", self.resident, kPartBytes);
   }
 };
 
@@ -111,8 +123,8 @@ struct CompareError {
 
   template <class Self, class See>
   static void visit(Self& self, See see) {
-    see("output", self.output);
-    see("gradient", self.gradient);
+    see("output", self.output, kComparedError);
+    see("gradient", self.gradient, kComparedError);
   }
 };
 
@@ -134,12 +146,12 @@ struct KindTime {
   double seconds = 0.0;
   std::uint64_t flops = 0;
   std::uint64_t bytes = 0;
-  std::string bound;  // compute, memory
+  std::string bound;  // compute or memory
 
   template <class Self, class See>
   static void visit(Self& self, See see) {
     see("kind", self.kind);
-    see("seconds", self.seconds);
+    see("seconds", self.seconds, kPartSeconds);
     see("flops", self.flops);
     see("bytes", self.bytes);
     see("bound", self.bound);
@@ -160,7 +172,7 @@ struct ComparePoint {
   template <class Self, class See>
   static void visit(Self& self, See see) {
     see("mechanism", self.mechanism);
-    see("length", self.length);
+    see("length", self.length, kComparedCount);
     see("status", self.status);
     see("reason", self.reason);
     see("time", self.time);

@@ -268,13 +268,15 @@ TEST(Workloads, AreRefusedInOneSentence) {
   EXPECT_EQ(error_of([](Workload&) {}), "");
   EXPECT_EQ(error_of([](Workload& w) { w.length = 0; }),
             "[cost] length is 0; need 1 to 4294967296");
+  EXPECT_EQ(error_of([](Workload& w) { w.batch = kLargestBatch + 1; }),
+            "[cost] batch is 1048577; need 1 to 1048576");
   EXPECT_EQ(error_of([](Workload& w) { w.model.layers = 5000; }),
-            "[cost] layers is 5000; need 1 to 1024");
+            "[cost] layers is 5000; need 1 to 4096");
   EXPECT_NE(error_of([](Workload& w) { w.target_length = w.length + 1; }).find("need an encoder"),
             std::string::npos);
   EXPECT_NE(error_of([](Workload& w) {
               w.length = kLargestLength;
-              w.batch = kLargestLength;
+              w.batch = kLargestBatch;
             }).find("counters"),
             std::string::npos);
   EXPECT_NE(error_of([](Workload& w) {

@@ -9,6 +9,7 @@
 
 #include "longspan/base/config.h"
 #include "longspan/base/error.h"
+#include "longspan/base/field_range.h"
 #include "longspan/io/file.h"
 
 namespace longspan {
@@ -19,8 +20,27 @@ constexpr std::string_view kDevicesToml =
 #include <devices_toml.inc>
     ;
 
+// What figures may be: beyond any device, and far from where sums overflow.
+struct Figure {
+  std::string_view key;
+  FieldRange range;
+};
+constexpr std::array kFigures = {
+    Figure{"peak", {1.0, 1e24}},  Figure{"bandwidth", {1.0, 1e21}}, Figure{"memory", {1.0, 1e18}},
+    Figure{"power", {1e-3, 1e9}}, Figure{"usual", {1e-6, 1.0}},     Figure{"price", {1e-6, 1e9}},
+};
+
+constexpr std::size_t kLongestLabel = 100;
+
 constexpr std::array<std::string_view, 8> kFields = {"title",  "kind",  "peak",  "bandwidth",
                                                      "memory", "power", "usual", "price"};
+
+bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }
+
+// Fit for a line of a table.
+bool is_label(std::string_view text) {
+  return !text.empty() && text.size() <= kLongestLabel && std::ranges::none_of(text, &is_control);
+}
 
 // One [device.NAME] table; every failure names the line.
 class Reader {
@@ -31,7 +51,7 @@ class Reader {
       if (std::ranges::find(kFields, key.str()) == kFields.end()) {
         throw_unknown("devices",
                       fmt::format("field of {} (line {})", name, value.source().begin.line),
-                      key.str(), {kFields.begin(), kFields.end()});
+                      printable(key.str()), {kFields.begin(), kFields.end()});
       }
     }
   }
@@ -39,9 +59,12 @@ class Reader {
   std::string text(std::string_view key) const {
     const toml::node& node = need(key);
     require(node.is_string(), "{}: {} of {} is not text; need \"…\"", at(node), key, name_);
-    return node.as_string()->get();
+    const std::string& text = node.as_string()->get();
+    require(is_label(text), "{}: {} of {} is '{}'; need a line of 1 to {} bytes", at(node), key,
+            name_, printable(text), kLongestLabel);
+    return text;
   }
-  double number(std::string_view key) const { return positive(key, need(key)); }
+  double number(std::string_view key) const { return figure(key, key, need(key)); }
 
   std::map<std::string, double, std::less<>> numbers(std::string_view key) const {
     const toml::node& node = need(key);
@@ -49,7 +72,10 @@ class Reader {
             "{}: {} of {} is not a table; need {{ fp32 = 1e12, … }}", at(node), key, name_);
     std::map<std::string, double, std::less<>> values;
     for (const auto& [format, value] : *node.as_table()) {
-      values[std::string(format.str())] = positive(format.str(), value);
+      require(is_label(format.str()), "{}: {} of {} has '{}'; need a format of 1 to {} bytes",
+              at(value), key, name_, printable(format.str()), kLongestLabel);
+      values[std::string(format.str())] =
+          figure(key, fmt::format("{}.{}", key, format.str()), value);
     }
     return values;
   }
@@ -57,12 +83,12 @@ class Reader {
   std::optional<Range> range(std::string_view key) const {
     const toml::node* node = table_.get(key);
     if (node == nullptr) return std::nullopt;
-    if (!node->is_array()) return Range::exactly(positive(key, *node));
+    if (!node->is_array()) return Range::exactly(figure(key, key, *node));
     const toml::array& pair = *node->as_array();
     require(pair.size() == 2, "{}: {} of {} has {} values; need [low, high]", at(*node), key, name_,
             pair.size());
-    const double low = positive(key, pair[0]);
-    const double high = positive(key, pair[1]);
+    const double low = figure(key, key, pair[0]);
+    const double high = figure(key, key, pair[1]);
     require(low <= high, "{}: {} of {} is [{}, {}]; need the lower first", at(*node), key, name_,
             low, high);
     return Range::between(low, high);
@@ -77,11 +103,16 @@ class Reader {
     require(node != nullptr, "{}: {} has no {}; need one", at(table_), name_, key);
     return *node;
   }
-  double positive(std::string_view key, const toml::node& node) const {
-    const std::optional<double> value = node.value<double>();
-    require(value && node.is_number() && std::isfinite(*value) && *value > 0.0,
-            "{}: {} of {} is not a number above 0; need one", at(node), key, name_);
-    return *value;
+  // `shown` names it in messages.
+  double figure(std::string_view key, std::string_view shown, const toml::node& node) const {
+    const FieldRange range = std::ranges::find(kFigures, key, &Figure::key)->range;
+    require(node.is_number(), "{}: {} of {} is not a number; need one from {:g} to {:g}", at(node),
+            shown, name_, range.least, range.most);
+    const double value = node.is_integer() ? static_cast<double>(node.as_integer()->get())
+                                           : node.as_floating_point()->get();
+    require(range.contains(value), "{}: {} of {} is {:g}; need a number from {:g} to {:g}",
+            at(node), shown, name_, value, range.least, range.most);
+    return value;
   }
 
   std::string where_;
@@ -104,9 +135,6 @@ Device read_device(std::string_view where, std::string_view name, const toml::ta
   device.memory = reader.number("memory");
   device.power = reader.number("power");
   device.usual = reader.range("usual");
-  require(!device.usual || device.usual->high <= 1.0,
-          "[devices] {}: usual of {} is {}; need a share of the peak, at most 1", where, name,
-          device.usual->high);
   device.price = reader.range("price");
   return device;
 }
@@ -124,6 +152,11 @@ Range parse_range(std::string_view who, std::string_view key, std::string_view t
 }
 
 std::vector<Device> parse_devices(std::string_view where, std::string_view toml) {
+  // TOML has none, and the parser aborts on some.
+  const auto control = std::ranges::find_if(
+      toml, [](char c) { return is_control(c) && c != '\n' && c != '\r' && c != '\t'; });
+  require(control == toml.end(), "[devices] {}: byte {} is a control character; need valid TOML",
+          where, control - toml.begin());
   toml::table root;
   try {
     root = toml::parse(toml, where);
@@ -136,6 +169,9 @@ std::vector<Device> parse_devices(std::string_view where, std::string_view toml)
   require(tables != nullptr, "[devices] {}: has no [device.NAME]; need at least one", where);
   std::vector<Device> devices;
   for (const auto& [name, node] : *tables) {
+    require(is_label(name.str()),
+            "[devices] {}: line {}: a device '{}'; need a name of 1 to {} bytes", where,
+            node.source().begin.line, printable(name.str()), kLongestLabel);
     require(node.is_table(), "[devices] {}: line {}: device.{} is not a table; need [device.{}]",
             where, node.source().begin.line, name.str(), name.str());
     devices.push_back(read_device(where, name.str(), *node.as_table()));

@@ -215,7 +215,9 @@ std::string SolveQuestion::beyond_limits(std::size_t k, bool counts_work) const 
   if (what == SolveFor::kLength && most_positions && k > *most_positions) {
     return fmt::format("the model has {} positions", *most_positions);
   }
-  const std::size_t most = what == SolveFor::kWidth ? kLargestWidth : kLargestLength;
+  const std::size_t most = what == SolveFor::kWidth   ? kLargestWidth
+                           : what == SolveFor::kBatch ? kLargestBatch
+                                                      : kLargestLength;
   if (value(k) > most) return fmt::format("nothing above {} is counted", most);
   const Workload w = candidate(k);
   if (w.d_ff() > kLargestWidth) return fmt::format("no d_ff above {} is counted", kLargestWidth);

@@ -115,7 +115,7 @@ ModelFamily family_of(const ModelConfig& config) {
 void check(const Workload& w) {
   check(w.model);
   check_size("length", w.length, kLargestLength);
-  check_size("batch", w.batch, kLargestLength);
+  check_size("batch", w.batch, kLargestBatch);
   if (w.has_both()) {
     check_size("target length", w.target_length, kLargestLength);
     check_size("decoder layers", w.model.decoder_layers, kMostLayers);

@@ -45,8 +45,9 @@ ModelFamily family_of(const ModelConfig& config);
 
 // The longest, widest and deepest that is counted; nobody's model is larger.
 inline constexpr std::size_t kLargestLength = std::size_t{1} << 32U;
+inline constexpr std::size_t kLargestBatch = std::size_t{1} << 20U;
 inline constexpr std::size_t kLargestWidth = std::size_t{1} << 24U;
-inline constexpr std::size_t kMostLayers = 1024;
+inline constexpr std::size_t kMostLayers = 4096;
 
 // Throws Error, in one sentence, for what cannot be built or would not fit the engine's counters of
 // 64 bits.

@@ -173,7 +173,7 @@ std::int64_t Checkpoint::integer(const std::string& key) const {
   return parse_integer(kCheckpoint, fmt::format("{}: {}", file_.path().string(), key), text(key));
 }
 
-void Checkpoint::read_weights(std::span<const NamedTensor> tensors) const {
+void Checkpoint::check_weights(std::span<const NamedTensor> tensors) const {
   std::set<std::string_view> needed;
   for (const NamedTensor& tensor : tensors) {
     require(file_.contains(tensor.name), "{}: has no tensor '{}' of shape {}; the model needs it",
@@ -188,6 +188,10 @@ void Checkpoint::read_weights(std::span<const NamedTensor> tensors) const {
             "{}: has a tensor '{}' of shape {}; the model has none of that name", where(),
             printable(tensor.name), to_string(tensor.shape));
   }
+}
+
+void Checkpoint::read_weights(std::span<const NamedTensor> tensors) const {
+  check_weights(tensors);
   for (const NamedTensor& tensor : tensors) read_into(tensor.name, tensor.shape, tensor.data);
 }
 

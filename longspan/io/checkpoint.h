@@ -65,7 +65,10 @@ class Checkpoint {
   const std::string& text(const std::string& key) const;
   std::int64_t integer(const std::string& key) const;
 
-  // Fills every tensor; the checkpoint must have exactly these, in these shapes.
+  // The checkpoint must have exactly these, in these shapes; whoever asks first needs no memory for
+  // what a wrong configuration claims.
+  void check_weights(std::span<const NamedTensor> tensors) const;
+  // Checks, and fills every tensor.
   void read_weights(std::span<const NamedTensor> tensors) const;
   void read_into(std::string_view name, const Shape& shape, std::span<float> into) const;
 

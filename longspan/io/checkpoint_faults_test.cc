@@ -1,4 +1,4 @@
-// A checkpoint is replaced as a whole or not at all: wherever the disk fails and whenever the
+// A checkpoint is replaced as a whole or not at all, and so are records and calibrations: wherever the disk fails and whenever the
 // process is killed, what is opened afterwards is the old state or the new one.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "longspan/io/checkpoint.h"
+#include "longspan/io/json_file.h"
 #include "longspan/testing/failing_disk.h"
 #include "longspan/testing/temporary_directory.h"
 
@@ -141,6 +142,37 @@ TEST_F(CheckpointFaults, TheSentenceIsTrue) {
                            "untouched");
   }
   EXPECT_EQ(state_of(path), 3);
+}
+
+// Records of comparisons and calibrations, which take a minute to make.
+TEST_F(CheckpointFaults, JsonIsTheOldOrTheNewOne) {
+  const TemporaryDirectory scratch;
+  const fs::path path = scratch / "record.json";
+  const json old = {{"points", {1, 2, 3}}};
+  const json fresh = {{"points", {4, 5}}, {"machine", std::string(100, 'm')}};
+  Faults all;
+  {
+    const FailingDisk disk({});
+    write_json(path, fresh);
+    all = FailingDisk::done();
+  }
+  std::vector<Faults> faults;
+  for (std::size_t n = 0; n < all.bytes; ++n) faults.push_back({.bytes = n});
+  for (std::size_t n = 0; n < all.fsyncs; ++n) faults.push_back({.fsyncs = n});
+  for (std::size_t n = 0; n < all.renames; ++n) faults.push_back({.renames = n});
+  EXPECT_GT(faults.size(), 100U);
+  for (const Faults& fault : faults) {
+    {
+      const FailingDisk quick({});
+      write_json(path, old);
+    }
+    {
+      const FailingDisk disk(fault);
+      EXPECT_NE(system_message_of([&] { write_json(path, fresh); }), "");
+    }
+    const json now = read_json(path);
+    EXPECT_TRUE(now == old || now == fresh) << now;
+  }
 }
 
 }  // namespace checkpoint_faults_test

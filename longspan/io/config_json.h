@@ -33,7 +33,7 @@ Config config_from_json(std::string_view who, const nlohmann::json& object) {
   Config config;
   require(object.is_object(), "[{}] the configuration is not a JSON object", who);
   std::vector<std::string_view> known;
-  config.visit([&](std::string_view name, auto& field, auto&&... /*what for*/) {
+  config.visit([&](std::string_view name, auto& field, const auto&... more) {
     known.push_back(name);
     const auto it = object.find(std::string(name));
     if (it == object.end()) return;
@@ -55,6 +55,9 @@ Config config_from_json(std::string_view who, const nlohmann::json& object) {
       field = Field::from(who, it->template get_ref<const std::string&>());
     } else {
       field = it->template get<Field>();
+      if constexpr (detail::is_number<Field>) {
+        require_within(who, name, field, bounds_among<Field>(more...));
+      }
     }
   });
   for (const auto& item : object.items()) {

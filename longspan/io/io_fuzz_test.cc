@@ -2,92 +2,27 @@
 // else happens. Run under the address and undefined-behaviour sanitizers, this is a memory check.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "longspan/base/random.h"
 #include "longspan/io/checkpoint.h"
 #include "longspan/io/json_file.h"
 #include "longspan/io/npy.h"
 #include "longspan/io/safetensors.h"
+#include "longspan/testing/mutator.h"
 #include "longspan/testing/temporary_directory.h"
 
 namespace longspan {
 namespace io_fuzz_test {
 
+using testing::Mutator;
 using testing::read_bytes;
 using testing::TemporaryDirectory;
 using testing::write_bytes;
 
 constexpr int kMutants = 3000;
-
-// Draws from one stream, so that every run sees the same mutants.
-class Mutator {
- public:
-  explicit Mutator(std::uint64_t seed) : key_(seed) {}
-
-  std::string mutate(std::string bytes) {
-    const std::size_t edits = 1 + below(4);
-    for (std::size_t i = 0; i < edits; ++i) edit(bytes);
-    return bytes;
-  }
-
- private:
-  std::size_t below(std::size_t bound) { return random_below(key_, next_++, bound); }
-
-  void edit(std::string& bytes) {
-    static constexpr std::string_view kWords[] = {"0",
-                                                  "-1",
-                                                  "18446744073709551615",
-                                                  "9223372036854775808",
-                                                  "1e308",
-                                                  "{",
-                                                  "}",
-                                                  "[",
-                                                  "]",
-                                                  "\"",
-                                                  ",",
-                                                  ":",
-                                                  "null",
-                                                  "''",
-                                                  "()",
-                                                  "\\u0000",
-                                                  "\xFF",
-                                                  "F16"};
-    const std::size_t at = below(bytes.size() + 1);
-    const std::size_t count = std::min(below(16), bytes.size() - at);
-    switch (below(7)) {
-      case 0:  // one bit
-        if (at < bytes.size()) bytes[at] = static_cast<char>(bytes[at] ^ (1 << below(8)));
-        break;
-      case 1:  // one byte
-        if (at < bytes.size()) bytes[at] = static_cast<char>(below(256));
-        break;
-      case 2:
-        bytes.resize(at);
-        break;
-      case 3:
-        bytes.erase(at, count);
-        break;
-      case 4:
-        bytes.insert(at, bytes.substr(at, count));
-        break;
-      case 5:
-        bytes.insert(at, kWords[below(std::size(kWords))]);
-        break;
-      default: {  // one digit, which keeps the syntax and changes the meaning
-        const std::size_t digit = bytes.find_first_of("0123456789", at);
-        if (digit != std::string::npos) bytes[digit] = static_cast<char>('0' + below(10));
-      }
-    }
-  }
-
-  RandomKey key_;
-  std::uint64_t next_ = 0;
-};
 
 struct Outcome {
   int refused = 0;

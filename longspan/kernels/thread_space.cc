@@ -3,25 +3,34 @@
 #include <hwy/aligned_allocator.h>
 
 #include "longspan/base/error.h"
+#include "longspan/base/thread_kept.h"
 
 namespace longspan::detail {
 
+namespace {
+
+struct Space {
+  hwy::AlignedFreeUniquePtr<float[]> floats;
+  std::size_t size = 0;
+};
+
+}  // namespace
+
 float* thread_space(std::size_t floats) {
-  thread_local hwy::AlignedFreeUniquePtr<float[]> space;
-  thread_local std::size_t size = 0;
-  if (floats > size) {
-    space.reset();
-    size = 0;
-    space = hwy::AllocateAligned<float>(floats);
-    if (space == nullptr) {
+  static const ThreadKept<Space> kept;
+  Space& space = kept();
+  if (floats > space.size) {
+    space = {};
+    space.floats = hwy::AllocateAligned<float>(floats);
+    if (space.floats == nullptr) {
       throw SystemError(
           fmt::format("[kernels] the machine refused {} bytes for a thread's scratch; "
                       "use a smaller model or fewer threads",
                       sizeof(float) * floats));
     }
-    size = floats;
+    space.size = floats;
   }
-  return space.get();
+  return space.floats.get();
 }
 
 }  // namespace longspan::detail

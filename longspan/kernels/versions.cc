@@ -3,6 +3,7 @@
 #include <dnnl.h>
 #include <fmt/core.h>
 #include <hwy/highway.h>
+#include <hwy/targets.h>
 
 namespace longspan {
 
@@ -12,5 +13,7 @@ std::string onednn_version() {
 }
 
 std::string highway_version() { return fmt::format("{}.{}.{}", HWY_MAJOR, HWY_MINOR, HWY_PATCH); }
+
+std::vector<std::int64_t> kernel_targets() { return hwy::SupportedAndGeneratedTargets(); }
 
 }  // namespace longspan

@@ -19,7 +19,9 @@ std::size_t CrossEntropyLoss::count(const Batch& batch) const {
 }
 
 void CrossEntropyLoss::check(const Batch& batch, std::size_t rows, std::size_t outputs) const {
-  require(batch.targets.size() == rows, "[model] {} targets; need {}", batch.targets.size(), rows);
+  require(batch.targets.size() == rows,
+          "[model] {} targets for {} rows of scores; need one of each row", batch.targets.size(),
+          rows);
   for (const std::int32_t t : batch.targets) {
     require(t == kIgnoredTarget || (t >= 0 && static_cast<std::size_t>(t) < outputs),
             "[model] target {} is outside 0 to {}", t, outputs - 1);

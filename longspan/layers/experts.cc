@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "longspan/base/error.h"
+#include "longspan/base/number.h"
 #include "longspan/kernels/rows/vector.h"
 
 namespace longspan {
@@ -11,13 +12,8 @@ namespace longspan {
 namespace {
 
 const ExpertsConfig& checked(const ExpertsConfig& c) {
-  constexpr std::size_t kMost = 4096;  // more than anybody has trained
-  require(c.experts >= 1, "[experts] experts is 0; need 1 or more");
-  require(c.experts <= kMost, "[experts] experts is {}; need at most {}", c.experts, kMost);
-  require(c.top >= 1 && c.top <= c.experts, "[experts] top is {}; need 1 to {}, the experts", c.top,
-          c.experts);
-  require(c.capacity > 0.0, "[experts] capacity is {}; need a factor above 0", c.capacity);
-  require(c.balance >= 0.0, "[experts] balance is {}; need 0 or more", c.balance);
+  check_numbers("experts", c);
+  require(c.top <= c.experts, "[experts] top is {}; need 1 to {}, the experts", c.top, c.experts);
   return c;
 }
 

@@ -30,6 +30,7 @@
 #include <string>
 #include <vector>
 
+#include "longspan/base/number.h"
 #include "longspan/layers/feed_forward.h"
 #include "longspan/layers/routing.h"
 
@@ -45,10 +46,10 @@ struct ExpertsConfig {
   bool operator==(const ExpertsConfig&) const = default;
   template <class See>
   void visit(See see) {
-    see("experts", experts);
-    see("top", top);
-    see("capacity", capacity);
-    see("balance", balance);
+    see("experts", experts, from_to(1, 4096));
+    see("top", top, from_to(1, 4096));
+    see("capacity", capacity, above_to(0, 1e6));
+    see("balance", balance, from_to(0, 1000));
     see("normalize", normalize);
   }
 };

@@ -488,12 +488,15 @@ TEST(Experts, RefuseWithASentence) {
     Parameters parameters;
     const Experts experts(parameters, "moe", config, {.d_model = 4, .d_ff = 4});
   };
-  expect_error([&] { make({.experts = 0}); }, "[experts] experts is 0; need 1 or more");
+  expect_error([&] { make({.experts = 0}); },
+               "[experts] experts is 0; need a whole number from 1 to 4096");
   expect_error([&] { make({.experts = 2, .top = 3}); },
                "[experts] top is 3; need 1 to 2, the experts");
-  expect_error([&] { make({.top = 0}); }, "[experts] top is 0; need 1 to 8, the experts");
-  expect_error([&] { make({.capacity = 0.0}); }, "[experts] capacity is 0; need a factor above 0");
-  expect_error([&] { make({.balance = -1.0}); }, "[experts] balance is -1; need 0 or more");
+  expect_error([&] { make({.top = 0}); }, "[experts] top is 0; need a whole number from 1 to 4096");
+  expect_error([&] { make({.capacity = 0.0}); },
+               "[experts] capacity is 0; need a number above 0, at most 1e6");
+  expect_error([&] { make({.balance = -1.0}); },
+               "[experts] balance is -1; need a number from 0 to 1000");
   Step step({.name = "", .config = {.experts = 4}, .batch = 1, .length = 18, .d = 5, .f = 7});
   EXPECT_EQ(step.experts.contrastive(), nullptr);
   for (const std::vector<std::int32_t>& loads :

@@ -5,6 +5,7 @@
 
 #include "longspan/base/dry.h"
 #include "longspan/base/error.h"
+#include "longspan/base/sizes.h"
 
 namespace longspan {
 
@@ -12,7 +13,7 @@ History::History(std::size_t batch, std::size_t capacity, std::size_t d_model)
     : batch_(batch),
       capacity_(capacity),
       d_model_(d_model),
-      now_(batch * capacity * d_model),
+      now_(size_product(batch, capacity, d_model)),
       next_(now_.size()) {}
 
 void History::record(ConstMatrix x) {

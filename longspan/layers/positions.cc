@@ -3,11 +3,24 @@
 #include <cmath>
 
 #include "longspan/base/dry.h"
+#include "longspan/base/memory.h"
+#include "longspan/base/sizes.h"
 
 namespace longspan {
 
+namespace {
+
+// The elements of a table [positions, width] that the machine can hold.
+std::size_t table_size(std::size_t positions, std::size_t width) {
+  const std::size_t size = size_product(positions, width);
+  require_memory("positions", "the tables of positions", size_product(size, sizeof(float)));
+  return size;
+}
+
+}  // namespace
+
 std::vector<float> sinusoidal_table(std::size_t length, std::size_t d) {
-  std::vector<float> table(length * d);
+  std::vector<float> table(table_size(length, d));
   for (std::size_t p = 0; p < length; ++p) {
     for (std::size_t c = 0; c < d; ++c) {
       const double exponent = static_cast<double>(c - c % 2) / static_cast<double>(d);
@@ -24,15 +37,15 @@ RotaryTable::RotaryTable(const Rotary& rotary, std::size_t positions, std::size_
 }
 
 void RotaryTable::allocate() {
-  cosines_.resize(positions_ * d_head_ / 2);
+  cosines_.resize(table_size(positions_, d_head_) / 2);  // half of it for each of the two
   sines_.resize(cosines_.size());
   rotary_table(rotary_, positions_, d_head_, cosines_.data(), sines_.data());
 }
 
 void RotaryTable::apply(Heads x, std::size_t first, bool inverse) const {
   require(x.d == d_head_, "[rotary] heads are {} wide; the table is made for {}", x.d, d_head_);
-  require(first + x.n <= positions_, "[rotary] position {} is asked for; the table has {}",
-          first + x.n, positions_);
+  require(first <= positions_ && x.n <= positions_ - first,
+          "[rotary] position {} is asked for; the table has {}", first + x.n, positions_);
   const std::size_t half = d_head_ / 2;
   require(Dry::on() || !cosines_.empty(), "[rotary] the table has no memory; allocate first");
   rotate(rotary_, {cosines_.data(), positions_, half}, {sines_.data(), positions_, half}, first, x,

@@ -67,7 +67,7 @@ struct Feedback {
     see("error_space", error_space);
     see("branch_signal", branch_signal);
     see("learners", learners);
-    see("feedback_scale", scale);
+    see("feedback_scale", scale, from_to(-1000, 1000));
   }
 };
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "longspan/base/error.h"
+#include "longspan/base/number.h"
 #include "longspan/kernels/gemm/gemm.h"
 #include "longspan/kernels/rows/sequence.h"
 #include "longspan/kernels/rows/vector.h"
@@ -38,8 +39,7 @@ ForwardLearning::ForwardLearning(const Model& model, Recall recall, const Feedba
           model.loss().name());
   require(model.config().stages.empty(),
           "[pepita] the passes of a model with stages cannot be compared; need the rule bp");
-  require(std::isfinite(feedback.scale), "[pepita] the feedback's scale is {}; need a number",
-          feedback.scale);
+  check_numbers("pepita", feedback);
   if (!through_matrix()) return;
   const std::size_t outputs = model.config().outputs();
   const std::size_t inputs =

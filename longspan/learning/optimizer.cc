@@ -23,6 +23,7 @@ std::size_t Optimizer::state_blocks(OptimizerKind kind) {
 
 Optimizer::Optimizer(const OptimizerConfig& config, Parameters& parameters)
     : config_(config), parameters_(parameters), state_(state_blocks(config.kind)) {
+  check_numbers("optimizer", config);
   // Block by block: a model of zeros to copy from would be one block more at the peak.
   for (std::vector<float>& block : state_) block.assign(parameters.count(), 0.0F);
 }

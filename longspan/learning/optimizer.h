@@ -34,11 +34,11 @@ struct OptimizerConfig {
   template <class See>
   void visit(See see) {
     see("optimizer", kind);
-    see("weight_decay", weight_decay);
-    see("momentum", momentum);
-    see("beta1", beta1);
-    see("beta2", beta2);
-    see("epsilon", epsilon);
+    see("weight_decay", weight_decay, from_to(0, 1000));
+    see("momentum", momentum, from_below(0, 1));
+    see("beta1", beta1, from_below(0, 1));
+    see("beta2", beta2, from_below(0, 1));
+    see("epsilon", epsilon, above_to(0, 1));
   }
 };
 

@@ -5,14 +5,14 @@
 #include <numbers>
 
 #include "longspan/base/error.h"
+#include "longspan/base/number.h"
 
 namespace longspan {
 
 void check(const ScheduleConfig& c) {
-  require(c.peak > 0.0F && std::isfinite(c.peak),
-          "[schedule] the learning rate is {}; need a positive number", c.peak);
-  require(c.floor >= 0.0F && c.floor <= c.peak,
-          "[schedule] the lowest learning rate is {}; need 0 to {}", c.floor, c.peak);
+  check_numbers("schedule", c);
+  require(c.floor <= c.peak, "[schedule] the lowest learning rate is {}; need 0 to {}", c.floor,
+          c.peak);
 }
 
 float learning_rate(const ScheduleConfig& c, std::uint64_t step) {

@@ -24,10 +24,10 @@ struct ScheduleConfig {
   template <class See>
   void visit(See see) {
     see("schedule", kind);
-    see("learning_rate", peak);
-    see("learning_rate_floor", floor);
-    see("warmup", warmup);
-    see("schedule_steps", total);
+    see("learning_rate", peak, above_to(0, 1000));
+    see("learning_rate_floor", floor, from_to(0, 1000));
+    see("warmup", warmup, from_to(0, 1e12));
+    see("schedule_steps", total, from_to(0, 1e12));
   }
 };
 

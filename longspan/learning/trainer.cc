@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "longspan/base/error.h"
+#include "longspan/base/number.h"
 
 namespace longspan {
 
@@ -11,9 +12,9 @@ Trainer::Trainer(Model& model, const TrainConfig& config)
       config_(config),
       rule_(make_rule(config.rule, model, config.feedback, config.seed)),
       optimizer_(config.optimizer, model.parameters()) {
+  check_numbers("train", config);
+  model.parameters().require_allocated("train");  // the rule draws, and steps write
   check(config.schedule);
-  require(config.clip >= 0.0F, "[train] the gradient's largest norm is {}; need 0 (none) or more",
-          config.clip);
 }
 
 StepReport Trainer::step(std::span<const Batch> micro_batches, std::span<History> histories) {

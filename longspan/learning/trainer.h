@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 
+#include "longspan/base/number.h"
 #include "longspan/learning/optimizer.h"
 #include "longspan/learning/rule.h"
 #include "longspan/learning/schedule.h"
@@ -31,7 +32,7 @@ struct TrainConfig {
     feedback.visit(see);
     optimizer.visit(see);
     schedule.visit(see);
-    see("clip", clip);
+    see("clip", clip, from_to(0, 1e9));
     see("seed", seed);
   }
 };

@@ -51,7 +51,7 @@ TrainConfig training(const char* optimizer, float rate) {
   return t;
 }
 
-class Optimizers : public testing::TestWithParam<std::pair<const char*, float>> {};
+class Optimizers : public ::testing::TestWithParam<std::pair<const char*, float>> {};
 
 TEST_P(Optimizers, LearnToCount) {
   Model model(tiny());
@@ -69,7 +69,7 @@ TEST_P(Optimizers, LearnToCount) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Optimizers,
-                         testing::Values(std::pair{"sgd", 0.5F}, std::pair{"momentum", 0.1F},
+                         ::testing::Values(std::pair{"sgd", 0.5F}, std::pair{"momentum", 0.1F},
                                          std::pair{"adam", 0.01F}, std::pair{"adamw", 0.01F}),
                          [](const auto& p) { return std::string(p.param.first); });
 
@@ -220,6 +220,8 @@ TEST(Trainer, RefusesWhatMakesNoSense) {
   t = training("adam", 0.1F);
   t.clip = -1.0F;
   EXPECT_THROW(Trainer(model, t), Error);
+  Model bare(tiny());  // the rule would draw nothing, and a step write nowhere
+  EXPECT_THROW(Trainer(bare, training("adam", 0.1F)), Error);
   Counting ignored(2, 8, 1);
   std::fill(ignored.targets.begin(), ignored.targets.end(), kIgnoredTarget);
   Trainer trainer(model, training("adam", 0.1F));

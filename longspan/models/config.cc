@@ -1,7 +1,11 @@
 #include "longspan/models/config.h"
 
+#include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 
 #include "longspan/base/config.h"
 
@@ -16,6 +20,31 @@ void check_positive(std::string_view what, std::size_t value) {
 void check_positive(std::string_view what, float value) {
   require(value > 0.0F && std::isfinite(value), "[model] {} is {}; need a positive number", what,
           value);
+}
+
+std::size_t limit_of(std::string_view field) {
+  if (field == "layers" || field == "decoder_layers" || field == "frozen_layers") {
+    return ModelLimits::kLayers;
+  }
+  return field == "max_length" ? ModelLimits::kLength : ModelLimits::kWidth;
+}
+
+// Every field, so that a new one has a limit too.
+void check_limits(ModelConfig c) {
+  c.visit([](std::string_view name, const auto& field) {
+    using Field = std::remove_cvref_t<decltype(field)>;
+    if constexpr (std::same_as<Field, std::size_t>) {
+      require(field <= limit_of(name), "[model] {} is {}; need at most {}", name, field,
+              limit_of(name));
+    } else if constexpr (std::same_as<Field, std::string>) {
+      const auto turns = 1 + static_cast<std::size_t>(std::ranges::count(field, '|'));
+      require(field.size() <= ModelLimits::kText && turns <= ModelLimits::kLayers,
+              "[model] {} has {} characters and {} parts; need at most {} and {}", name,
+              field.size(), turns, ModelLimits::kText, ModelLimits::kLayers);
+    }
+  });
+  require(std::in_range<std::int32_t>(c.padding_token),
+          "[model] padding_token is {}; need a token, or -1 for none", c.padding_token);
 }
 
 void check_stages(const ModelConfig& c) {
@@ -59,6 +88,7 @@ std::vector<std::size_t> layers_of_stages(const ModelConfig& config) {
 }
 
 void check(const ModelConfig& c) {
+  check_limits(c);
   require(c.loss == "cross-entropy" || c.head != HeadKind::kLanguage,
           "[model] the loss {} of a language model; need a classifier or tagger head", c.loss);
   check_positive("layers", c.layers);

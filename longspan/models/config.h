@@ -11,6 +11,15 @@
 
 namespace longspan {
 
+// Nobody's model is larger, and one of these can be walked: a wrong number must not become a loop
+// or an allocation without end.
+struct ModelLimits {
+  static constexpr std::size_t kLayers = 4096;
+  static constexpr std::size_t kWidth = std::size_t{1} << 24U;   // or a vocabulary, or classes
+  static constexpr std::size_t kLength = std::size_t{1} << 40U;  // of a sequence, or of a batch
+  static constexpr std::size_t kText = std::size_t{1} << 20U;    // characters of a specification
+};
+
 struct ModelConfig {
   Choice<Family> family = Family::kDecoder;
   Choice<HeadKind> head = HeadKind::kLanguage;

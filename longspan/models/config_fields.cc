@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "longspan/base/config.h"
+#include "longspan/models/config.h"
 
 namespace longspan {
 
@@ -12,14 +13,10 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Nobody's model is larger; a wrong number must not become an allocation.
-constexpr std::size_t kLargestSize = std::size_t{1} << 24U;
-constexpr std::size_t kMostLayers = 4096;
-
 std::size_t whole_number(std::string_view key, const Json& value) {
-  require(value.is_number_integer() && value >= 0 && value <= kLargestSize,
+  require(value.is_number_integer() && value >= 0 && value <= ModelLimits::kWidth,
           "[{}] {} is {}; need a whole number of at most {}", ConfigFields::kWho, key, value.dump(),
-          kLargestSize);
+          ModelLimits::kWidth);
   return value.get<std::size_t>();
 }
 
@@ -47,7 +44,8 @@ std::vector<std::size_t> ConfigFields::sizes(const char* key) const {
 
 std::size_t ConfigFields::layers(const char* key) const {
   const std::size_t count = size(key);
-  require(count <= kMostLayers, "[{}] {} is {}; need at most {}", kWho, key, count, kMostLayers);
+  require(count <= ModelLimits::kLayers, "[{}] {} is {}; need at most {}", kWho, key, count,
+          ModelLimits::kLayers);
   return count;
 }
 

@@ -5,6 +5,7 @@
 
 #include "longspan/base/config.h"
 #include "longspan/base/memory.h"
+#include "longspan/kernels/gemm/gemm.h"
 #include "longspan/kernels/rows/vector.h"
 
 namespace longspan {
@@ -199,7 +200,29 @@ void Model::freeze() {
   });
 }
 
+void Model::check_layer(std::size_t layer) const {
+  const std::size_t layers = mlp_ ? 0 : (encoder_ ? *encoder_ : *decoder_).layers();
+  require(layer < layers, "[model] layer {} is asked for; {} mix tokens", layer, layers);
+}
+
+const Branch& Model::mixer(std::size_t layer) const {
+  check_layer(layer);
+  return (encoder_ ? *encoder_ : *decoder_).mixer(layer);
+}
+
+Branch& Model::mixer(std::size_t layer) {
+  check_layer(layer);
+  return (encoder_ ? *encoder_ : *decoder_).mixer(layer);
+}
+
+Attention& Model::mechanism(std::size_t layer) {
+  Attention* mechanism = mixer(layer).mechanism();
+  require(mechanism != nullptr, "[model] what mixes the tokens of layer {} is no attention", layer);
+  return *mechanism;
+}
+
 void Model::allocate(RandomKey seed) {
+  prepare_products();
   parameters_->allocate();
   parameters_->initialize(seed);
   if (rotary_ != nullptr) rotary_->allocate();
@@ -208,11 +231,13 @@ void Model::allocate(RandomKey seed) {
 }
 
 void Model::begin_step(std::uint64_t step) {
+  parameters_->require_allocated("model");
   if (encoder_) encoder_->begin_step(step);
   if (decoder_) decoder_->begin_step(step);
 }
 
 void Model::end_step() {
+  parameters_->require_allocated("model");
   if (encoder_) encoder_->end_step();
   if (decoder_) decoder_->end_step();
 }

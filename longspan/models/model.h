@@ -64,11 +64,9 @@ class Model {
 
   // What mixes the tokens of a layer, of the encoder if there is one, and its mechanism where that
   // is attention: to give it what somebody else drew.
-  const Branch& mixer(std::size_t layer) const {
-    return (encoder_ ? *encoder_ : *decoder_).mixer(layer);
-  }
-  Branch& mixer(std::size_t layer) { return (encoder_ ? *encoder_ : *decoder_).mixer(layer); }
-  Attention& mechanism(std::size_t layer) { return *mixer(layer).mechanism(); }
+  const Branch& mixer(std::size_t layer) const;
+  Branch& mixer(std::size_t layer);
+  Attention& mechanism(std::size_t layer);
 
   // Weights and gradients; the weights are drawn from `seed`.
   void allocate(RandomKey seed);
@@ -182,6 +180,8 @@ class Model {
   // Such a step is checked, given its memory, and run in the arena; or dry in another one, on a
   // batch with addresses for what it lacks.
   void check_shape(const Batch& batch, std::span<History> histories) const;
+  // That its rows can be counted, whatever they hold.
+  void check_rows(const Batch& batch) const;
   void check_batch(const Batch& batch, std::span<History> histories, bool needs_targets,
                    bool reads_source = true) const;
   Batch without_data(const Batch& shape) const;
@@ -220,6 +220,7 @@ class Model {
     StageRun stages;  // of the encoder
   };
 
+  void check_layer(std::size_t layer) const;
   void make_head(Parameter* tied);
   void freeze();
   std::size_t output_width() const {

@@ -1,6 +1,11 @@
 // After the first step nothing allocates: global new and delete are counted.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <new>
+#include <string_view>
+
+#include "longspan/base/error.h"
 #include "longspan/base/parallel.h"
 #include "longspan/models/model.h"
 #include "longspan/testing/allocations.h"
@@ -13,6 +18,7 @@ using testing::allocations;
 using testing::BatchData;
 using testing::BatchShape;
 using testing::ModelCase;
+using testing::RefusedAllocation;
 
 TEST(Counter, Counts) {
   const std::size_t before = allocations();
@@ -69,6 +75,52 @@ TEST(Allocations, NoneInALargerModel) {
   for (const char* attention : {"full", "flash"}) {
     c.attention = attention;
     EXPECT_EQ(allocations_of_later_steps(c, {.batch = 2, .length = 200}), 0U) << attention;
+  }
+}
+
+// Memory that is refused anywhere in the first step costs that step, not the model: the next one has
+// the bits of a model that was never refused any.
+TEST(Allocations, ARefusalCostsTheStepAlone) {
+  ModelConfig c;
+  c.layers = 2;
+  c.d_model = 32;
+  for (const char* attention :
+       {"full", "flash", "longformer:window=4", "transformer-xl", "reformer:chunk=8", "performer",
+        "memory-compressed", "bigbird:block=8", "deberta", "experts"}) {
+    const bool experts = std::string_view(attention) == "experts";
+    c.feed_forward = experts ? "experts:experts=3" : "dense";
+    c.attention = experts ? "flash" : attention;
+    const BatchData data(c, {.batch = 2, .length = 40}, 1);
+    const Batch batch = data.view();
+    const auto step = [&](Model& model) {
+      model.begin_step(0);
+      const double loss = model.forward(batch, 7, 1.0F).loss;
+      model.backward(batch, 1.0F);
+      return loss;
+    };
+    Model whole(c);
+    whole.allocate(1);
+    const double expected = step(whole);
+    std::size_t refusals = 0;
+    for (;; ++refusals) {
+      Model model(c);
+      model.allocate(1);
+      bool through = false;
+      try {
+        const RefusedAllocation refused(refusals);
+        step(model);
+        through = true;
+      } catch (const std::bad_alloc&) {
+      } catch (const SystemError&) {
+      }
+      std::ranges::fill(model.parameters().gradients(), 0.0F);
+      ASSERT_EQ(step(model), expected) << attention << ", allocation " << refusals;
+      ASSERT_TRUE(
+          std::ranges::equal(model.parameters().gradients(), whole.parameters().gradients()))
+          << attention << ", allocation " << refusals;
+      if (through) break;
+    }
+    EXPECT_GE(refusals, 3U) << attention;
   }
 }
 

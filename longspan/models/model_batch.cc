@@ -1,12 +1,23 @@
 // What a model asks of a batch, and what it makes of it.
+#include <algorithm>
+
 #include "longspan/base/error.h"
+#include "longspan/base/sizes.h"
 #include "longspan/models/model.h"
 
 namespace longspan {
 
+void Model::check_rows(const Batch& batch) const {
+  const std::size_t longest = std::max({batch.length, batch.source_length, config_.inputs});
+  require(size_product(batch.batch, longest) <= ModelLimits::kLength,
+          "[model] {} sequences of {} tokens; need at most {} tokens in all", batch.batch, longest,
+          ModelLimits::kLength);
+}
+
 void Model::check_shape(const Batch& batch, std::span<History> histories) const {
   require(batch.batch > 0 && batch.length > 0,
           "[model] {} sequences of {} tokens; need at least 1 of each", batch.batch, batch.length);
+  check_rows(batch);
   require(batch.length <= config_.max_length, "[model] {} tokens; the model takes at most {}",
           batch.length, config_.max_length);
   const auto check_lengths = [&](std::span<const std::int32_t> lengths, std::size_t limit) {
@@ -35,7 +46,7 @@ void Model::check_shape(const Batch& batch, std::span<History> histories) const 
 
 void Model::check_batch(const Batch& batch, std::span<History> histories, bool needs_targets,
                         bool reads_source) const {
-  require(parameters_->allocated(), "[model] the weights have no memory; allocate first");
+  parameters_->require_allocated("model");
   check_shape(batch, histories);
   require(!mlp_ || batch.features.size() == batch.batch * config_.inputs,
           "[model] {} features; need {} of each of {} examples", batch.features.size(),
@@ -49,6 +60,7 @@ void Model::check_batch(const Batch& batch, std::span<History> histories, bool n
 }
 
 std::vector<History> Model::make_histories(std::size_t batch, std::size_t capacity) const {
+  require(!mlp_, "[model] a perceptron has no segments; need an encoder or a decoder");
   const std::size_t layers = (decoder_ ? *decoder_ : *encoder_).layers();
   return {layers, History(batch, capacity, config_.d_model)};
 }

@@ -1,4 +1,10 @@
+#include <fmt/core.h>
 #include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+#include <type_traits>
+#include <vector>
 
 #include "longspan/base/config.h"
 #include "longspan/models/model.h"
@@ -31,10 +37,10 @@ TEST(ModelConfig, SaysWhatCannotBeBuilt) {
             "[model] a classifier head on a decoder; need an encoder");
   EXPECT_EQ(error_of("dropout=1"), "[model] dropout is 1; need 0 ≤ dropout < 1");
   EXPECT_EQ(error_of("norm_epsilon=0"), "[model] norm_epsilon is 0; need a positive number");
-  EXPECT_EQ(error_of("norm_epsilon=inf"), "[model] norm_epsilon is inf; need a positive number");
+  EXPECT_EQ(error_of("norm_epsilon=inf"), "[model] norm_epsilon is 'inf'; need a finite number");
   EXPECT_EQ(error_of("rotary_base=0"), "[model] rotary_base is 0; need a positive number");
   EXPECT_EQ(error_of("init_deviation=nan"),
-            "[model] init_deviation is nan; need a number of 0 or more");
+            "[model] init_deviation is 'nan'; need a finite number");
   EXPECT_EQ(error_of("positions=rotary,d_model=12,heads=4"),
             "[rotary] heads are 3 wide; need an even width");
 }
@@ -46,6 +52,139 @@ TEST(ModelConfig, SuggestsTheNearestName) {
     const std::string text = error_of(wrong);
     EXPECT_NE(text.find("did you mean '"), std::string::npos) << wrong << ": " << text;
   }
+}
+
+// The largest size of a hostile file, one that wraps when it is multiplied by 8, and one that is
+// only absurd: each field alone is refused at once, whatever the others are.
+TEST(ModelConfig, EverySizeHasALimit) {
+  constexpr std::array<std::size_t, 3> kHostile = {std::size_t{0} - 1, (std::size_t{1} << 61U) + 1,
+                                                   (std::size_t{1} << 40U) + 8};
+  for (const std::size_t hostile : kHostile) {
+    for (const char* family : {"encoder", "decoder", "encoder-decoder", "mlp"}) {
+      std::vector<std::string> fields;
+      ModelConfig().visit([&](std::string_view name, auto& field) {
+        if constexpr (std::is_same_v<decltype(field), std::size_t&>) fields.emplace_back(name);
+      });
+      EXPECT_GE(fields.size(), 15U);
+      for (const std::string& wrong : fields) {
+        ModelConfig config;
+        config.family = family;
+        config.visit([&](std::string_view name, auto& field) {
+          if constexpr (std::is_same_v<decltype(field), std::size_t&>) {
+            if (name == wrong) field = hostile;
+          }
+        });
+        try {
+          const Model model(config);
+          ADD_FAILURE() << wrong << " may be " << hostile;
+        } catch (const Error& e) {
+          EXPECT_NE(std::string(e.what()).find(fmt::format("[model] {} is {}", wrong, hostile)),
+                    std::string::npos)
+              << e.what();
+        }
+      }
+    }
+  }
+}
+
+TEST(ModelConfig, LimitsCoverWhatIsNoSize) {
+  ModelConfig config;
+  config.padding_token = std::int64_t{1} << 40U;
+  EXPECT_THROW(check(config), Error);
+  config = {};
+  config.attention = std::string(5000, '|');
+  EXPECT_THROW(check(config), Error);
+  config.attention = std::string(ModelLimits::kText + 1, 'a');
+  EXPECT_THROW(check(config), Error);
+}
+
+// Fields that are each within their limit, but not their products.
+TEST(ModelConfig, ProductsHaveALimit) {
+  ModelConfig config;
+  config.d_model = ModelLimits::kWidth;
+  config.heads = 1;
+  for (const char* positions : {"rotary", "sinusoidal", "learned"}) {
+    config.positions = positions;
+    config.max_length = ModelLimits::kLength;
+    try {
+      Model model(config);
+      model.allocate(1);
+      ADD_FAILURE() << positions;
+    } catch (const Error& e) {
+      EXPECT_NE(std::string(e.what()).find("need"), std::string::npos) << e.what();
+    }
+  }
+}
+
+TEST(ModelConfig, AsManyLayersAsThereMayBeAreWalked) {
+  ModelConfig config;
+  config.layers = ModelLimits::kLayers;
+  const Model model(config);
+  EXPECT_GT(model.training_bytes({.batch = 1, .length = 8}), 0U);
+}
+
+// Rows that wrap to none would be embedded into no memory.
+TEST(Model, RefusesBatchesThatCannotBeCounted) {
+  ModelConfig config;
+  config.layers = 1;
+  Model model(config);
+  model.allocate(1);
+  const Batch wraps{.batch = std::size_t{1} << 62U, .length = 4};
+  EXPECT_THROW(model.forward(wraps, 0, 1.0F), Error);
+  EXPECT_THROW(model.logits(wraps), Error);
+  EXPECT_THROW(model.cost(wraps, true), Error);
+  EXPECT_THROW(model.training_bytes(wraps), Error);
+  EXPECT_THROW(model.inference_bytes(wraps), Error);
+  EXPECT_THROW(model.walk_decode(wraps, 0, 64), Error);
+  EXPECT_THROW(model.cache_bytes(std::size_t{1} << 62U, 4), Error);
+  EXPECT_THROW(model.cache_bytes(1, std::size_t{1} << 62U), Error);
+  EXPECT_THROW(model.make_histories(std::size_t{1} << 62U, 4), std::exception);
+}
+
+// Everything that a program may call too early, or of a model that has no such part.
+TEST(Model, WithoutMemoryIsRefused) {
+  const std::vector<std::int32_t> tokens = {0, 1, 2, 3};
+  const Batch batch{.batch = 1, .length = 4, .tokens = tokens, .targets = tokens};
+  Model model(ModelConfig{});
+  const auto refused = [](const auto& call) {
+    try {
+      call();
+    } catch (const Error& e) {
+      EXPECT_STREQ(e.what(), "[model] the weights have no memory; allocate first");
+      return;
+    }
+    ADD_FAILURE() << "not refused";
+  };
+  refused([&] { model.forward(batch, 0, 1.0F); });
+  refused([&] { model.logits(batch); });
+  refused([&] { model.evaluate(batch); });
+  refused([&] { model.begin_step(0); });
+  refused([&] { model.end_step(); });
+  Arena memory(model.cache_bytes(1, 8));
+  std::vector<DecodeCache> caches = model.make_caches(1, 8, memory);
+  refused([&] { model.decode(batch, caches); });
+  EXPECT_THROW(model.backward(batch, 1.0F), Error);
+  EXPECT_THROW(model.parameters().initialize(1), Error);
+  EXPECT_THROW(model.mixer(4), Error);
+  EXPECT_THROW(model.mechanism(4), Error);
+}
+
+TEST(Model, PartsThatItHasNotAreRefused) {
+  ModelConfig config;
+  config.family = Family::kPerceptron;
+  config.head = HeadKind::kClassifier;
+  config.inputs = config.classes = 3;
+  Model perceptron(config);
+  EXPECT_THROW(perceptron.mixer(0), Error);
+  EXPECT_THROW(perceptron.mechanism(0), Error);
+  EXPECT_THROW(perceptron.make_histories(1, 4), Error);
+  EXPECT_THROW(perceptron.cache_bytes(1, 4), Error);
+  ModelConfig mixed;
+  mixed.family = Family::kEncoder;
+  mixed.attention = "fnet";
+  Model fourier(mixed);
+  EXPECT_THROW(fourier.mechanism(0), Error);
+  EXPECT_THROW(fourier.cache_bytes(1, 4), Error);
 }
 
 TEST(Model, BuildingTakesNoMemoryForWeights) {
@@ -102,7 +241,8 @@ TEST(Model, RefusesBatchesThatDoNotFit) {
             "[model] 5 tokens; the model takes at most 4");
   EXPECT_EQ(batch_error(c, {.batch = 1, .length = 2, .tokens = two, .targets = bad}),
             "[model] target 5 is outside 0 to 4");
-  EXPECT_EQ(batch_error(c, {.batch = 1, .length = 2, .tokens = two}), "[model] 0 targets; need 2");
+  EXPECT_EQ(batch_error(c, {.batch = 1, .length = 2, .tokens = two}),
+            "[model] 0 targets for 2 rows of scores; need one of each row");
   EXPECT_EQ(batch_error(c, {.batch = 1, .length = 2, .tokens = bad, .targets = two}),
             "[embedding] token 5 is outside the vocabulary of 5");
   EXPECT_EQ(

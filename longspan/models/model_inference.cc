@@ -109,6 +109,8 @@ std::size_t Model::cache_bytes(std::size_t batch, std::size_t capacity, std::siz
 
 std::vector<DecodeCache> Model::make_caches(std::size_t batch, std::size_t capacity, Arena& arena,
                                             std::size_t source) const {
+  check_rows({.batch = batch, .length = capacity, .source_length = source});
+  require(has_decoder(), "[model] {} models keep no caches; need a decoder", config_.family);
   std::vector<DecodeCache> caches;
   decoder_->lay_out_caches(batch, capacity, source, arena, caches);
   return caches;

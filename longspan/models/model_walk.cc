@@ -7,6 +7,7 @@
 namespace longspan {
 
 Batch Model::without_data(const Batch& shape) const {
+  check_rows(shape);
   Batch batch = shape;
   const std::size_t rows = shape.batch * shape.length;
   if (batch.tokens.empty()) batch.tokens = Dry::memory<const std::int32_t>(rows);
@@ -42,6 +43,7 @@ std::size_t Model::walk_inference(const Batch& shape, std::span<History> histori
 
 std::size_t Model::walk_decode(const Batch& shape, std::size_t used, std::size_t capacity,
                                Step& step) const {
+  check_rows({.batch = shape.batch, .length = capacity, .source_length = shape.source_length});
   const Dry dry;
   Arena apart = Arena::dry();
   {

@@ -102,7 +102,6 @@ ModelConfig funnel_config(const Fields& f) {
   c.init_deviation = f.number("initializer_range", 0.1);
   c.padding_token = f.token("pad_token_id");
   c.tied = f.flag("tie_word_embeddings", true);
-  f.refuse(c.layers > 4096, "so many layers");
   f.refuse(f.size("d_head", 64) * c.heads != c.d_model, "heads that are not as wide as the model");
   if (f.has("block_repeats")) {
     const std::vector<std::size_t> repeats = f.sizes("block_repeats");

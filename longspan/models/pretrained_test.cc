@@ -193,6 +193,21 @@ TEST(Pretrained, EveryArchitectureFillsEveryWeightAndRuns) {
   }
 }
 
+// The largest that is published, as its config has it but for the scale of its positions.
+TEST(Pretrained, AModelOf405BillionWeightsIsWalked) {
+  Json config = llama();
+  config.update({{"hidden_size", 16384},
+                 {"num_hidden_layers", 126},
+                 {"num_attention_heads", 128},
+                 {"num_key_value_heads", 8},
+                 {"intermediate_size", 53248},
+                 {"vocab_size", 128256},
+                 {"max_position_embeddings", 131072}});
+  const Model model(config_from_hugging_face(config));
+  EXPECT_EQ(model.parameters().count(), 405'853'388'800U);
+  EXPECT_GT(model.training_bytes({.batch = 1, .length = 8192}), std::size_t{1} << 39U);
+}
+
 TEST(Pretrained, StacksQueriesKeysValuesAndGateUpByRows) {
   const Tensors tensors = counting_tensors(llama());
   const TemporaryDirectory directory;

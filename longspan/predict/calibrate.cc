@@ -96,7 +96,7 @@ std::map<std::string, std::vector<TimedPoint>> measure_calls(std::span<const Tim
 void calibrate_kernels(Calibration& c, const Caches& caches) {
   const auto threads = static_cast<double>(thread_count());
   c.caches = caches.second * threads;
-  c.memory = 2.0 * caches.last;
+  c.memory = 2.0 * std::max(caches.last, c.caches);
   const auto cold_bytes = static_cast<std::size_t>(std::min(3.0 * caches.last, 256 * kMebibyte));
   for (const bool cold : {false, true}) {
     OperandPool pool(cold ? cold_bytes : static_cast<std::size_t>(16 * kMebibyte), cold);

@@ -6,14 +6,14 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "longspan/attention/registry.h"
 #include "longspan/base/error.h"
 #include "longspan/base/memory.h"
 #include "longspan/base/meter.h"
 #include "longspan/base/parallel.h"
 #include "longspan/io/json_file.h"
+#include "longspan/io/record_json.h"
 #include "longspan/kernels/gemm/fma_peak.h"
-#include "longspan/predict/operation.h"
+#include "longspan/predict/kernel_calls.h"
 
 namespace longspan {
 
@@ -31,12 +31,19 @@ std::string cpu_name() {
   return "unknown CPU";
 }
 
-nlohmann::json to_json(const Closing& c) {
-  return {{"factor", c.factor}, {"call", c.call}, {"spread", c.spread}};
-}
-
-Closing closing_from(const nlohmann::json& json) {
-  return {json.at("factor"), json.at("call"), json.at("spread")};
+// What no type and no range says: predictions multiply the rates with that many quantities.
+void check_rates(std::string_view where, const Calibration& c) {
+  for (const auto& [name, count] : calibrated_rates()) {
+    const RecordPlace place{where, fmt::format("rates.{}", name)};
+    const auto it = c.rates.find(name);
+    if (it == c.rates.end()) place.refuse("is missing");
+    const auto expect = [&, count = count](const char* set, const std::vector<double>& rates) {
+      if (rates.size() == count) return;
+      place.in(set).refuse(fmt::format("has {} numbers; need {}", rates.size(), count));
+    };
+    expect("warm", it->second.warm);
+    if (!it->second.cold.empty()) expect("cold", it->second.cold);
+  }
 }
 
 }  // namespace
@@ -64,46 +71,19 @@ Device device_of(const Calibration& c) {
 }
 
 nlohmann::json to_json(const Calibration& c) {
-  nlohmann::json json = {{"format", kFormat},
-                         {"cpu", c.machine.cpu},
-                         {"instructions", c.machine.instructions},
-                         {"threads", c.machine.threads},
-                         {"version", c.machine.version},
-                         {"fma_peak", c.fma_peak},
-                         {"bandwidth", c.bandwidth},
-                         {"call_seconds", c.call_seconds},
-                         {"caches", c.caches},
-                         {"memory", c.memory},
-                         {"forward", to_json(c.forward)},
-                         {"training", to_json(c.training)},
-                         {"seconds", c.seconds},
-                         {"rates", nlohmann::json::object()}};
-  for (const auto& [name, r] : c.rates) {
-    json["rates"][name] = {{"warm", r.warm}, {"cold", r.cold}, {"error", r.error}};
-  }
+  nlohmann::json json = record_to_json(c);
+  json["format"] = kFormat;
   return json;
 }
 
 Calibration calibration_from(std::string_view where, const nlohmann::json& json) {
+  require(json.is_object() && json.contains("format"), "{}: is not a calibration", where);
+  require(json.at("format") == kFormat, "{}: is of another format", where);
   Calibration c;
-  try {
-    require(json.at("format") == kFormat, "{}: is of another format; run longspan calibrate again",
-            where);
-    c.machine = {json.at("cpu"), json.at("instructions"), json.at("threads"), json.at("version")};
-    c.fma_peak = json.at("fma_peak");
-    c.bandwidth = json.at("bandwidth");
-    c.call_seconds = json.at("call_seconds");
-    c.caches = json.at("caches");
-    c.memory = json.at("memory");
-    c.forward = closing_from(json.at("forward"));
-    c.training = closing_from(json.at("training"));
-    c.seconds = json.at("seconds");
-    for (const auto& [name, r] : json.at("rates").items()) {
-      c.rates[name] = {r.at("warm"), r.at("cold"), r.at("error")};
-    }
-  } catch (const nlohmann::json::exception&) {
-    throw Error(fmt::format("{}: is not a calibration; run longspan calibrate again", where));
-  }
+  const RecordPlace place{.where = where, .path = "", .whole = true};
+  read_record(place, json, c);
+  if (c.memory <= c.caches) place.in("memory").refuse("is not more than the caches; need more");
+  check_rates(where, c);
   return c;
 }
 
@@ -126,24 +106,27 @@ std::filesystem::path calibration_path(const Machine& machine) {
 }
 
 Calibration load_calibration(const std::filesystem::path& path) {
-  require(std::filesystem::exists(path),
+  std::error_code ignored;
+  require(std::filesystem::exists(path, ignored),
           "[calibrate] this machine is not calibrated for {} threads; run longspan calibrate first",
           thread_count());
   const std::string where = "[calibrate] " + path.string();
-  Calibration c = calibration_from(where, read_json(path));
-  require(c.machine == this_machine(),
-          "{}: is for {} with {} threads, longspan {}; run longspan calibrate again", where,
-          c.machine.cpu, c.machine.threads, c.machine.version);
-  for (const Mechanism& m : mechanisms()) {
-    require(c.rates.contains(attention_rate(m.name, Phase::kForward)),
-            "{}: does not know {}; run longspan calibrate again", where, m.name);
+  try {
+    Calibration c = calibration_from(where, read_json(path));
+    require(c.machine == this_machine(), "{}: is for {} with {} threads, longspan {}", where,
+            c.machine.cpu, c.machine.threads, c.machine.version);
+    return c;
+  } catch (const SystemError&) {
+    throw;
+  } catch (const Error& e) {
+    throw Error(fmt::format("{}; run longspan calibrate again", e.what()));
   }
-  return c;
 }
 
 std::optional<Calibration> cached_calibration() {
   const std::filesystem::path path = calibration_path(this_machine());
-  if (!std::filesystem::exists(path)) return std::nullopt;
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return std::nullopt;
   return load_calibration(path);
 }
 

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "longspan/base/field_range.h"
 #include "longspan/cost/device.h"
 
 namespace longspan {
@@ -23,6 +24,14 @@ struct Rates {
   std::vector<double> warm;
   std::vector<double> cold;  // empty: as warm
   double error = 0.0;        // root mean square of the fit's relative errors
+
+  template <class Self, class See>
+  static void visit(Self& self, See see) {
+    constexpr FieldRange kSeconds{0.0, 1e3};  // for each of a quantity
+    see("warm", self.warm, kSeconds);
+    see("cold", self.cold, kSeconds);
+    see("error", self.error, FieldRange{0.0, 1e2});
+  }
 };
 
 // A whole pass takes factor · (seconds of its calls) + call · (number of its calls), and scatters
@@ -31,6 +40,13 @@ struct Closing {
   double factor = 1.0;
   double call = 0.0;
   double spread = 0.0;
+
+  template <class Self, class See>
+  static void visit(Self& self, See see) {
+    see("factor", self.factor, FieldRange{1e-3, 1e3});
+    see("call", self.call, FieldRange{0.0, 1.0});
+    see("spread", self.spread, FieldRange{0.0, 10.0});
+  }
 };
 
 struct Machine {
@@ -53,6 +69,25 @@ struct Calibration {
   Closing forward;
   Closing training;
   double seconds = 0.0;  // that calibrating took
+
+  template <class Self, class See>
+  static void visit(Self& self, See see) {
+    constexpr FieldRange kRate{1.0, 1e24};  // per second
+    constexpr FieldRange kBytes{1.0, 0x1p60};
+    see("cpu", self.machine.cpu);
+    see("instructions", self.machine.instructions);
+    see("threads", self.machine.threads, FieldRange{1.0, 0x1p20});
+    see("version", self.machine.version);
+    see("fma_peak", self.fma_peak, kRate);
+    see("bandwidth", self.bandwidth, kRate);
+    see("call_seconds", self.call_seconds, FieldRange{0.0, 1.0});
+    see("caches", self.caches, kBytes);
+    see("memory", self.memory, kBytes);
+    see("forward", self.forward);
+    see("training", self.training);
+    see("seconds", self.seconds, FieldRange{0.0, 1e9});
+    see("rates", self.rates);
+  }
 };
 
 Machine this_machine();
@@ -62,15 +97,16 @@ Machine this_machine();
 Device device_of(const Calibration& calibration);
 
 nlohmann::json to_json(const Calibration& calibration);
-// `where` opens every message. Throws Error for what is not a calibration.
+// `where` opens every message. Throws Error, with the path of what is wrong, for what is not a
+// calibration or does not know every rate: predictions rely on what is checked here.
 Calibration calibration_from(std::string_view where, const nlohmann::json& json);
 
 // $XDG_CACHE_HOME/longspan, or ~/.cache/longspan; one file per machine and number of threads.
 std::filesystem::path calibration_path(const Machine& machine);
-// Throws Error that says what to do when there is none, or it is for another machine or does not
-// know every mechanism.
+// Throws Error that says what to do when there is none, or it is not one of this machine.
 Calibration load_calibration(const std::filesystem::path& path);
-// That of this machine and number of threads, if it has been made.
+// That of this machine and number of threads, if it has been made. Throws Error like
+// load_calibration when it is unusable.
 std::optional<Calibration> cached_calibration();
 
 }  // namespace longspan

@@ -9,6 +9,7 @@
 
 #include "longspan/attention/registry.h"
 #include "longspan/base/integers.h"
+#include "longspan/base/median.h"
 
 namespace longspan {
 
@@ -61,12 +62,6 @@ ModelConfig config_of(const Scale& s, std::string_view attention, std::size_t le
   c.attention = attention;
   s.change(c);
   return c;
-}
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  const std::size_t n = values.size();
-  return 0.5 * (values[(n - 1) / 2] + values[n / 2]);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <array>
 #include <memory>
 
+#include "longspan/attention/registry.h"
 #include "longspan/base/integers.h"
 #include "longspan/base/random.h"
 #include "longspan/kernels/fourier/fourier.h"
@@ -11,6 +12,7 @@
 #include "longspan/kernels/rows/norm.h"
 #include "longspan/kernels/rows/softmax.h"
 #include "longspan/kernels/rows/vector.h"
+#include "longspan/predict/operation.h"
 #include "longspan/predict/quantities.h"
 
 namespace longspan {
@@ -295,6 +297,23 @@ void add_optimizer_calls(OperandPool& pool, std::vector<TimedCall>& calls) {
       adam_step(options, g, m, v, p.floats(count));
     });
   }
+}
+
+std::map<std::string, std::size_t> calibrated_rates() {
+  OperandPool none(0, /*cold=*/false);
+  std::vector<TimedCall> calls;
+  add_products(none, calls);
+  add_row_calls(none, calls);
+  add_transforms(none, calls);
+  add_optimizer_calls(none, calls);
+  std::map<std::string, std::size_t> rates;
+  for (const TimedCall& call : calls) rates[call.rate] = call.x.size();
+  for (const Mechanism& m : mechanisms()) {
+    for (const Phase phase : {Phase::kForward, Phase::kBackward}) {
+      rates[attention_rate(m.name, phase)] = attention_quantities(1.0, {}).size();
+    }
+  }
+  return rates;
 }
 
 }  // namespace longspan

@@ -1,6 +1,8 @@
 // The kernels that a model is made of, as calls to be timed.
 #pragma once
 
+#include <cstddef>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -40,5 +42,8 @@ void add_products(OperandPool& pool, std::vector<TimedCall>& calls);
 void add_row_calls(OperandPool& pool, std::vector<TimedCall>& calls);
 void add_transforms(OperandPool& pool, std::vector<TimedCall>& calls);
 void add_optimizer_calls(OperandPool& pool, std::vector<TimedCall>& calls);
+
+// All that is calibrated, the mechanisms among it: each rate and how many quantities it has.
+std::map<std::string, std::size_t> calibrated_rates();
 
 }  // namespace longspan

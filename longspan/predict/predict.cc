@@ -39,6 +39,10 @@ double seconds_of(const Calibration& c, const Operation& o, double bytes) {
   require(it != c.rates.end(), "[predict] '{}' was not calibrated; run longspan calibrate again",
           o.rate);
   const Rates& rates = it->second;
+  require(
+      rates.warm.size() == o.x.size() && (rates.cold.empty() || rates.cold.size() == o.x.size()),
+      "[predict] '{}' was calibrated with {} quantities, not {}; run longspan calibrate again",
+      o.rate, rates.warm.size(), o.x.size());
   const double warm = dot(o.x, rates.warm);
   if (rates.cold.empty()) return warm;
   const double w = coldness(c, bytes);

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "longspan/report/compare_summary.h"
+#include "longspan/report/lines.h"
 
 namespace longspan {
 
@@ -16,7 +17,7 @@ namespace {
 constexpr std::size_t kRows = 12;
 constexpr std::size_t kColumnWidth = 9;
 constexpr std::size_t kCurves = 6;
-constexpr std::size_t kMostTicks = 9;
+constexpr std::size_t kMargin = 13;  // before the first column
 
 struct Curve {
   char letter = 'a';
@@ -24,8 +25,9 @@ struct Curve {
 };
 
 // What fits: the last lengths.
-std::vector<std::uint64_t> lengths_of(const CompareRecord& r) {
-  const std::size_t first = r.lengths.size() - std::min(r.lengths.size(), kMostTicks);
+std::vector<std::uint64_t> lengths_of(const CompareRecord& r, std::size_t width) {
+  const std::size_t room = (std::max(width, kMargin) - kMargin) / kColumnWidth;
+  const std::size_t first = r.lengths.size() - std::min(r.lengths.size(), room);
   return {r.lengths.begin() + static_cast<std::ptrdiff_t>(first), r.lengths.end()};
 }
 
@@ -65,8 +67,8 @@ std::string time_label(double seconds) {
 
 }  // namespace
 
-std::string compare_plot(const CompareRecord& r) {
-  const std::vector<std::uint64_t> lengths = lengths_of(r);
+std::string compare_plot(const CompareRecord& r, std::size_t columns) {
+  const std::vector<std::uint64_t> lengths = lengths_of(r, columns);
   if (lengths.size() < 2) return "";
   const std::vector<Curve> curves = chosen(r);
   double low = std::numeric_limits<double>::max();
@@ -104,9 +106,10 @@ std::string compare_plot(const CompareRecord& r) {
   for (std::size_t i = 0; i < width; ++i) text += "─";
   text += fmt::format("\n{:>11}  ", "");
   for (const std::uint64_t n : lengths) text += fmt::format("{:<{}}", with_commas(n), kColumnWidth);
-  text += "\n ";
-  for (const Curve& c : curves) text += fmt::format(" {} {}", c.letter, c.mechanism->name);
-  return text + "\n";
+  text += "\n";
+  std::string legend = " ";
+  for (const Curve& c : curves) legend += fmt::format(" {} {}", c.letter, c.mechanism->name);
+  return text + wrapped(legend, columns);
 }
 
 }  // namespace longspan

@@ -7,7 +7,8 @@
 
 namespace longspan {
 
-// full, flash and the fastest others; empty where there are fewer than two lengths.
-std::string compare_plot(const CompareRecord& record);
+// full, flash and the fastest others, at the last lengths that fit; empty where there are fewer
+// than two.
+std::string compare_plot(const CompareRecord& record, std::size_t width);
 
 }  // namespace longspan

@@ -22,7 +22,7 @@ struct CompareMachine {
   static void visit(Self& self, See see) {
     see("cpu", self.cpu);
     see("cores", self.cores);
-    see("memory_bytes", self.memory_bytes);
+    see("memory_bytes", self.memory_bytes, kPartBytes);
     see("os", self.os);
     see("instruction_set", self.instruction_set);
   }
@@ -44,6 +44,8 @@ struct CompareVersions {
   }
 };
 
+inline constexpr FieldRange kComparedExponent{-100.0, 100.0};
+
 struct CompareCrossover {
   std::optional<double> length;  // nothing: there is none
   bool measured = false;         // between measured lengths, or predicted beyond them
@@ -51,7 +53,7 @@ struct CompareCrossover {
 
   template <class Self, class See>
   static void visit(Self& self, See see) {
-    see("length", self.length);
+    see("length", self.length, FieldRange{0.0, 0x1p41});
     see("measured", self.measured);
     see("text", self.text);
   }
@@ -67,7 +69,7 @@ struct ComparePattern {
   static void visit(Self& self, See see) {
     see("rows", self.rows);
     see("columns", self.columns);
-    see("cells", self.cells);
+    see("cells", self.cells, FieldRange{0.0, 1.0});
   }
 };
 
@@ -97,8 +99,8 @@ struct CompareMechanism {
     see("complexity_time", self.complexity_time);
     see("complexity_memory", self.complexity_memory);
     see("parameters_added", self.parameters_added);
-    see("time_exponent", self.time_exponent);
-    see("memory_exponent", self.memory_exponent);
+    see("time_exponent", self.time_exponent, kComparedExponent);
+    see("memory_exponent", self.memory_exponent, kComparedExponent);
     see("crossover", self.crossover);
     see("pattern", self.pattern);
   }
@@ -114,9 +116,9 @@ struct CompareFusion {
 
   template <class Self, class See>
   static void visit(Self& self, See see) {
-    see("length", self.length);
-    see("full_seconds", self.full_seconds);
-    see("flash_seconds", self.flash_seconds);
+    see("length", self.length, kComparedCount);
+    see("full_seconds", self.full_seconds, kComparedSeconds);
+    see("flash_seconds", self.flash_seconds, kComparedSeconds);
     see("full_kinds", self.full_kinds);
     see("flash_kinds", self.flash_kinds);
   }
@@ -132,10 +134,10 @@ struct ComparePrediction {
 
   template <class Self, class See>
   static void visit(Self& self, See see) {
-    see("time_median_error", self.time_median_error);
-    see("time_worst_error", self.time_worst_error);
-    see("memory_median_error", self.memory_median_error);
-    see("memory_worst_error", self.memory_worst_error);
+    see("time_median_error", self.time_median_error, kComparedError);
+    see("time_worst_error", self.time_worst_error, kComparedError);
+    see("memory_median_error", self.memory_median_error, kComparedError);
+    see("memory_worst_error", self.memory_worst_error, kComparedError);
     see("points", self.points);
   }
 };
@@ -178,7 +180,7 @@ struct CompareRecord {
     see("machine", self.machine);
     see("versions", self.versions);
     see("settings", self.settings);
-    see("lengths", self.lengths);
+    see("lengths", self.lengths, kComparedCount);
     see("roofline", self.roofline);
     see("mechanisms", self.mechanisms);
     see("points", self.points);
@@ -189,10 +191,15 @@ struct CompareRecord {
   }
 };
 
+// More than anyone compares, and as much as is shown in no time.
+inline constexpr std::size_t kMostMechanisms = 128;
+inline constexpr std::size_t kMostLengths = 64;
+
 nlohmann::json to_json(const CompareRecord& record);
 
-// `where` opens every message: "[compare] path". Throws Error that names the value that is wrong.
-// A field that is missing keeps its default; one that is not known is passed over.
+// `where` opens every message: "[compare] path". Throws Error with the path of the value that is
+// wrong: records are exchanged, and what shows them relies on what is checked here. A field that is
+// missing keeps its default; one that is not known is passed over.
 CompareRecord compare_record_from(std::string_view where, const nlohmann::json& json);
 
 }  // namespace longspan

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "longspan/base/error.h"
+#include "longspan/base/median.h"
 
 namespace longspan {
 
@@ -15,12 +16,6 @@ namespace {
 
 constexpr std::string_view kBaseline = "flash";
 constexpr double kClearlyFaster = 1.0 / 1.15;  // of the baseline's time; closer is a tie
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  const std::size_t n = values.size();
-  return 0.5 * (values[(n - 1) / 2] + values[n / 2]);
-}
 
 // Two digits are what an interpolated length is worth.
 std::uint64_t rounded(double length) {
@@ -56,18 +51,21 @@ std::vector<Race> race(const CompareRecord& r, const std::string& mechanism) {
   return all;
 }
 
-// The length from which the ratio stays below `limit`.
+// The length from which the ratio stays below `limit`; `races` has at least one.
 CompareCrossover crossover_of(const std::vector<Race>& races, double limit) {
   std::size_t first = races.size();
   while (first > 0 && races[first - 1].ratio < limit) --first;
+  const auto mark = [](bool measured) { return measured ? "" : " (predicted)"; };
   if (first == races.size()) {
-    return {std::nullopt, races.back().measured,
-            fmt::format("not faster than {} up to n = {}", kBaseline,
-                        with_commas(races.back().length))};
+    const Race& last = races.back();
+    return {std::nullopt, last.measured,
+            fmt::format("not faster than {} up to n = {}{}", kBaseline, with_commas(last.length),
+                        mark(last.measured))};
   }
   if (first == 0) {
-    return {static_cast<double>(races[0].length), races[0].measured,
-            fmt::format("faster than {} at every length compared", kBaseline)};
+    const bool measured = std::ranges::all_of(races, &Race::measured);
+    return {static_cast<double>(races[0].length), measured,
+            fmt::format("faster than {} at every length compared{}", kBaseline, mark(measured))};
   }
   const Race& before = races[first - 1];
   const Race& after = races[first];
@@ -80,8 +78,7 @@ CompareCrossover crossover_of(const std::vector<Race>& races, double limit) {
                std::clamp(share, 0.0, 1.0));
   const bool measured = before.measured && after.measured;
   return {length, measured,
-          fmt::format("faster than {} from n ≈ {}{}", kBaseline, text_of(length),
-                      measured ? "" : " (predicted)")};
+          fmt::format("faster than {} from n ≈ {}{}", kBaseline, text_of(length), mark(measured))};
 }
 
 void fit_mechanism(const CompareRecord& r, CompareMechanism& m) {
@@ -141,14 +138,12 @@ struct Leader {
 
 bool is_baseline(const Leader& l) { return l.mechanism->name == kBaseline; }
 
-// Of the output, at the longest length where it is known.
+// Of the output, at the length at which errors are compared.
 std::optional<double> error_of(const CompareRecord& r, const CompareMechanism& m) {
   if (m.exact) return 0.0;
-  for (std::size_t i = r.lengths.size(); i-- > 0;) {
-    const ComparePoint* p = r.find(m.name, r.lengths[i]);
-    if (p != nullptr && p->error && p->error->output) return p->error->output;
-  }
-  return std::nullopt;
+  const auto length = error_length(r);
+  const ComparePoint* p = length ? r.find(m.name, *length) : nullptr;
+  return p != nullptr && p->error ? p->error->output : std::nullopt;
 }
 
 // Of the fastest of a length, those that nothing clearly beats, the one that errs least: which of
@@ -171,7 +166,8 @@ Leader leader_at(const CompareRecord& r, std::uint64_t length) {
   const bool beaten = std::ranges::none_of(all, &is_baseline);
   const auto baseline = shown_time(r.find(kBaseline, length));
   std::erase_if(all, [&](const Leader& l) {
-    return beaten && baseline && l.time.seconds >= kClearlyFaster * baseline->seconds;
+    return beaten && baseline && baseline->measured == measured &&
+           l.time.seconds >= kClearlyFaster * baseline->seconds;
   });
   constexpr double kUnknown = std::numeric_limits<double>::infinity();
   return std::ranges::min(all, [&](const Leader& x, const Leader& y) {
@@ -181,32 +177,41 @@ Leader leader_at(const CompareRecord& r, std::uint64_t length) {
   });
 }
 
-std::string error_text(const CompareRecord& r, const CompareMechanism& m) {
+std::string error_text(const CompareRecord& r, const CompareMechanism& m, std::uint64_t length) {
   const auto error = error_of(r, m);
   if (m.exact || !error) return "";
-  return fmt::format(", with a relative error of {:.2g} on {} inputs", *error,
-                     r.settings.inputs == "random" ? "random" : "the checkpoint's");
+  const std::uint64_t there = *error_length(r);
+  return fmt::format(", with a relative error of {:.2g}{} on {}", *error,
+                     there == length ? "" : fmt::format(" at n = {}", with_commas(there)),
+                     inputs_text(r.settings));
 }
 
-// The last length of which something was measured, else the last.
-std::uint64_t telling_length(const CompareRecord& r) {
+// The last length at which the baseline was measured, else anything; nothing where nothing was.
+std::optional<std::uint64_t> telling_length(const CompareRecord& r) {
+  std::optional<std::uint64_t> any;
   for (std::size_t i = r.lengths.size(); i-- > 0;) {
+    const std::uint64_t n = r.lengths[i];
+    const auto measured = [&](std::string_view name) {
+      const auto time = shown_time(r.find(name, n));
+      return time && time->measured;
+    };
+    if (measured(kBaseline)) return n;
     for (const CompareMechanism& m : r.mechanisms) {
-      const auto time = shown_time(r.find(m.name, r.lengths[i]));
-      const auto baseline = shown_time(r.find(kBaseline, r.lengths[i]));
-      if (time && time->measured && (!baseline || baseline->measured)) return r.lengths[i];
+      if (!any && measured(m.name)) any = n;
     }
   }
-  return r.lengths.empty() ? 0 : r.lengths.back();
+  return any;
 }
 
+// Of what was measured alone; what is predicted is called so.
 std::string conclusion_of(const CompareRecord& r) {
-  const std::uint64_t n = telling_length(r);
+  const std::optional<std::uint64_t> telling = telling_length(r);
+  if (!telling) return "nothing was measured, so nothing follows for this machine";
+  const std::uint64_t n = *telling;
   const Leader leader = leader_at(r, n);
-  if (leader.mechanism == nullptr) return "nothing was measured";
   const auto baseline = shown_time(r.find(kBaseline, n));
   const std::string where = "on this machine ";
-  if (!baseline) {
+  if (!baseline || !baseline->measured) {
     return fmt::format("{}nothing is clearly faster than {} at n = {}", where,
                        leader.mechanism->name, with_commas(n));
   }
@@ -218,7 +223,9 @@ std::string conclusion_of(const CompareRecord& r) {
                                    kBaseline, with_commas(n));
     const Leader later = leader_at(r, r.lengths.back());
     if (later.mechanism != nullptr && !is_baseline(later) && r.lengths.back() > n) {
-      const CompareCrossover c = crossover_of(race(r, later.mechanism->name), kClearlyFaster);
+      const std::vector<Race> ahead = race(r, later.mechanism->name);
+      const CompareCrossover c =
+          ahead.empty() ? CompareCrossover{} : crossover_of(ahead, kClearlyFaster);
       if (c.length) {
         text += fmt::format("; {} is predicted to be clearly faster from n ≈ {}",
                             later.mechanism->name, text_of(*c.length));
@@ -234,7 +241,7 @@ std::string conclusion_of(const CompareRecord& r) {
                       ? fmt::format(" (predicted: {:.1f} times at {})", 1.0 / races.back().ratio,
                                     with_commas(races.back().length))
                       : "",
-                  error_text(r, *leader.mechanism));
+                  error_text(r, *leader.mechanism, n));
   if (!c.length || *c.length <= static_cast<double>(r.lengths.front())) {
     return fmt::format("{}{} is faster than exact {} at every length compared: {}", where,
                        leader.mechanism->name, kBaseline, gain);
@@ -250,11 +257,32 @@ std::string with_commas(std::uint64_t value) {
   return fmt::format("{},{:03}", with_commas(value / 1000), value % 1000);
 }
 
+std::string inputs_text(const CompareSettings& s) {
+  if (s.inputs == "random") return "random inputs";
+  return s.random_tokens ? "the checkpoint's inputs, of random tokens" : "the checkpoint's inputs";
+}
+
+std::optional<std::uint64_t> error_length(const CompareRecord& r) {
+  std::optional<std::uint64_t> best;
+  std::size_t most = 0;
+  for (const std::uint64_t n : r.lengths) {
+    const auto known =
+        static_cast<std::size_t>(std::ranges::count_if(r.points, [&](const ComparePoint& p) {
+          return p.length == n && p.error && p.error->output;
+        }));
+    if (known == 0 || known < most) continue;
+    best = n;
+    most = known;
+  }
+  return best;
+}
+
 std::optional<ShownTime> shown_time(const ComparePoint* p) {
   if (p == nullptr || !p->time) return std::nullopt;
   if (p->status == PointStatus::kOk && p->time->measured)
     return ShownTime{*p->time->measured, true};
-  if (p->status == PointStatus::kFailed || !p->time->predicted) return std::nullopt;
+  const bool hopeless = p->status == PointStatus::kFailed || p->status == PointStatus::kRefused;
+  if (hopeless || !p->time->predicted) return std::nullopt;
   return ShownTime{*p->time->predicted, false};
 }
 
@@ -272,7 +300,9 @@ std::optional<double> fitted_exponent(const std::vector<std::pair<double, double
     xx += a * a;
     xy += a * b;
   }
-  return (count * xy - x * y) / (count * xx - x * x);
+  const double slope = (count * xy - x * y) / (count * xx - x * x);
+  // Lengths that hardly differ say nothing.
+  return kComparedExponent.contains(slope) ? std::optional(slope) : std::nullopt;
 }
 
 void summarize(CompareRecord& r) {
@@ -309,6 +339,9 @@ CompareRecord merge(const CompareRecord& base, const CompareRecord& more) {
       out.mechanisms.push_back(m);
     }
   }
+  require(out.lengths.size() <= kMostLengths && out.mechanisms.size() <= kMostMechanisms,
+          "[compare] together they have {} lengths and {} mechanisms; need at most {} and {}",
+          out.lengths.size(), out.mechanisms.size(), kMostLengths, kMostMechanisms);
   for (const ComparePoint& p : base.points) {
     const auto same = std::ranges::find_if(out.points, [&](const ComparePoint& q) {
       return q.mechanism == p.mechanism && q.length == p.length;

@@ -24,6 +24,12 @@ struct ShownTime {
 };
 std::optional<ShownTime> shown_time(const ComparePoint* point);
 
+// The length at which errors are compared: of those at which most mechanisms have one the longest.
+std::optional<std::uint64_t> error_length(const CompareRecord& record);
+
+// What errors were measured on, as the end of "on …".
+std::string inputs_text(const CompareSettings& settings);
+
 // a where value ∝ n^a over the last three of the pairs (n, value).
 std::optional<double> fitted_exponent(const std::vector<std::pair<double, double>>& points);
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <sstream>
 
@@ -13,6 +14,7 @@ namespace longspan {
 namespace compare_summary_test {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 ComparePoint point(const std::string& mechanism, std::uint64_t n, double seconds, bool measured) {
   ComparePoint p;
@@ -28,6 +30,11 @@ ComparePoint point(const std::string& mechanism, std::uint64_t n, double seconds
     p.kinds = std::vector<KindTime>{{"matmul", seconds, 10, 1, "compute"}};
   }
   return p;
+}
+
+std::string one_line(std::string text) {
+  std::ranges::replace(text, '\n', ' ');
+  return text;
 }
 
 // flash: n², full: 1.5 n², linear: 3000·n; they meet at n = 3000.
@@ -59,7 +66,7 @@ TEST(CompareSummary, FindsExponentsAndCrossovers) {
   EXPECT_NEAR(*r.mechanisms[2].memory_exponent, 1.0, 1e-9);
   EXPECT_FALSE(r.mechanisms[1].crossover.has_value());
   EXPECT_EQ(r.mechanisms[0].crossover->length, std::nullopt);
-  EXPECT_EQ(r.mechanisms[0].crossover->text, "not faster than flash up to n = 16,384");
+  EXPECT_EQ(r.mechanisms[0].crossover->text, "not faster than flash up to n = 16,384 (predicted)");
   EXPECT_NEAR(*r.mechanisms[2].crossover->length, 3000, 1);
   EXPECT_TRUE(r.mechanisms[2].crossover->measured);
   EXPECT_EQ(r.mechanisms[2].crossover->text, "faster than flash from n ≈ 3,000");
@@ -85,9 +92,50 @@ TEST(CompareSummary, ConcludesInASentence) {
   summarize(r);
   EXPECT_EQ(r.conclusion,
             "on this machine exact flash is within 15 % of the fastest up to n = 8,192");
+  const char* nothing = "nothing was measured, so nothing follows for this machine";
+  for (ComparePoint& p : r.points) p = point(p.mechanism, p.length, *p.time->predicted, false);
+  summarize(r);
+  EXPECT_EQ(r.conclusion, nothing) << "predictions are no measurements";
   r.points.clear();
   summarize(r);
-  EXPECT_EQ(r.conclusion, "nothing was measured");
+  EXPECT_EQ(r.conclusion, nothing);
+}
+
+// linear is measured where flash is only predicted, much slower.
+TEST(CompareSummary, MeasuredIsNotSetAgainstPredicted) {
+  CompareRecord r = example();
+  r.lengths = {4096};
+  r.points = {point("flash", 4096, 1.0, false), point("linear", 4096, 0.1, true)};
+  for (const bool predicted : {true, false}) {
+    if (!predicted) r.points[1].time->predicted.reset();
+    summarize(r);
+    EXPECT_EQ(r.conclusion, "on this machine nothing is clearly faster than linear at n = 4,096");
+  }
+  EXPECT_FALSE(r.mechanisms[2].crossover.has_value());
+}
+
+// Of window an error is known at the last length alone.
+TEST(CompareSummary, ErrorsAreThoseOfOneLength) {
+  CompareRecord r = example();
+  EXPECT_EQ(error_length(r), 16384U);
+  CompareMechanism m;
+  m.name = m.spec = "window";
+  r.mechanisms.push_back(m);
+  for (ComparePoint& p : r.points) {
+    if (p.length > 1024) p.error.reset();
+    if (p.mechanism == "full" && p.length == 512) p.error = CompareError{1e-7, 1e-7};
+  }
+  r.points.push_back(point("window", 8192, 1.0, true));
+  r.points.back().error = CompareError{0.77, 0.77};
+  summarize(r);
+  EXPECT_EQ(error_length(r), 512U);
+  const std::string text = compare_text(r);
+  EXPECT_THAT(text, HasSubstr("against exact attention at n = 512"));
+  EXPECT_THAT(text, Not(HasSubstr("0.77")));
+  EXPECT_THAT(r.conclusion, HasSubstr("a relative error of 0.25 at n = 512 on random inputs"));
+  r.settings.inputs = "folder";
+  r.settings.random_tokens = true;
+  EXPECT_THAT(one_line(compare_text(r)), HasSubstr("inputs, of random tokens"));
 }
 
 // A tenth slower is a tie, and chance decides who comes first; the error does not change.
@@ -168,24 +216,42 @@ std::size_t columns(const std::string& line) {
   return count;
 }
 
-TEST(CompareText, FitsAHundredColumnsAndSaysEverything) {
+TEST(CompareText, FitsTheTerminalAndSaysEverything) {
   CompareRecord r = example();
   r.machine.cpu = "a CPU";
   r.mechanisms.push_back(r.mechanisms[2]);
   r.mechanisms.back().name = "performer:features=123456,kernel=hyperbolic";
   ComparePoint failed = point(r.mechanisms.back().name, 256, 1.0, false);
   failed.status = PointStatus::kFailed;
-  failed.reason = "its process was ended by signal 9";
+  failed.reason = "its process was ended by signal 9, which nobody had expected of it so early";
   r.points.push_back(failed);
   summarize(r);
-  const std::string text = compare_text(r);
-  std::istringstream lines(text.substr(0, text.find("its process")));
-  for (std::string line; std::getline(lines, line);) EXPECT_LE(columns(line), 100) << line;
+  for (const std::size_t width : {60U, 80U, 100U, 200U}) {
+    std::istringstream lines(compare_text(r, width));
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(columns(line), width) << line;
+  }
+  EXPECT_THAT(compare_text(r, 80), HasSubstr("the last 4 of 7 lengths"));
+  EXPECT_THAT(compare_text(r, 200), Not(HasSubstr("of 7 lengths")));
+  const std::string text = one_line(compare_text(r));
   EXPECT_THAT(text, HasSubstr("~2953"));
   EXPECT_THAT(text, HasSubstr("failed"));
   EXPECT_THAT(text, HasSubstr("its process was ended by signal 9"));
   EXPECT_THAT(text, HasSubstr("time off by 10.0 % (median"));
   EXPECT_THAT(text, HasSubstr(r.conclusion));
+}
+
+// What the system saw of a process, or else what is predicted and marked so.
+TEST(CompareText, PredictedMemoryIsMarked) {
+  CompareRecord r = example();
+  r.lengths = {256};
+  r.points = {point("flash", 256, 1.0, true), point("full", 256, 1.0, true)};
+  r.points[0].memory = CompareMemory{.predicted = 7e6, .measured = 7e6, .resident = 8e6};
+  r.points[1].memory = CompareMemory{.predicted = 5e6, .measured = 5e6};
+  summarize(r);
+  const std::string text = compare_text(r);
+  EXPECT_THAT(text, HasSubstr(" 7.63"));
+  EXPECT_THAT(text, HasSubstr("~4.77"));
+  EXPECT_THAT(text, HasSubstr("~ predicted, not measured; others: resident"));
 }
 
 TEST(CompareText, CsvHasALineForEachPoint) {

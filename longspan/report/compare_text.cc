@@ -8,27 +8,42 @@
 
 #include "longspan/report/compare_plot.h"
 #include "longspan/report/compare_summary.h"
+#include "longspan/report/lines.h"
 
 namespace longspan {
 
 namespace {
 
-constexpr std::size_t kNameWidth = 22;
-constexpr std::size_t kMostLengths = 7;
+constexpr std::size_t kLongestName = 22;
+constexpr std::size_t kNarrowestCell = 9;
+constexpr std::size_t kBehind = 14;  // the columns behind those of the lengths
 
-std::string clipped(std::string name) {
-  if (name.size() > kNameWidth) name = name.substr(0, kNameWidth - 1) + "…";
-  return name;
-}
+// How a table is laid out: a column of names, one for each length that fits, and what is behind.
+struct Layout {
+  std::size_t name = 0;
+  std::size_t cell = kNarrowestCell;
+  std::vector<std::uint64_t> lengths;  // the last ones
+};
 
-// What fits: the last lengths.
-std::vector<std::uint64_t> columns_of(const CompareRecord& r) {
-  const std::size_t first = r.lengths.size() - std::min(r.lengths.size(), kMostLengths);
-  return {r.lengths.begin() + static_cast<std::ptrdiff_t>(first), r.lengths.end()};
+Layout layout_of(const CompareRecord& r, std::size_t width) {
+  Layout layout;
+  for (const CompareMechanism& m : r.mechanisms) {
+    layout.name = std::max(layout.name, std::min(text_columns(m.name), kLongestName));
+  }
+  layout.name = std::max(layout.name, std::string_view("memory, MiB").size());
+  for (const std::uint64_t n : r.lengths) {
+    layout.cell = std::max(layout.cell, 1 + with_commas(n).size());
+  }
+  const std::size_t taken = layout.name + kBehind;
+  const std::size_t room = width > taken + layout.cell ? (width - taken) / layout.cell : 1;
+  const std::size_t shown = std::min(r.lengths.size(), room);
+  layout.lengths.assign(r.lengths.end() - static_cast<std::ptrdiff_t>(shown), r.lengths.end());
+  return layout;
 }
 
 // Three significant digits: "0.123", "45.6", "7890".
 std::string three_digits(double value) {
+  if (value >= 1e7) return fmt::format("{:.1e}", value);
   if (value >= 100.0 || value == 0.0) return fmt::format("{:.0f}", value);
   const int digits = 2 - static_cast<int>(std::floor(std::log10(value)));
   return fmt::format("{:.{}f}", value, std::min(digits, 4));
@@ -48,18 +63,26 @@ std::string text_heading(const CompareRecord& r) {
   const std::string task = s.task == CompareTask::kTrain
                                ? (s.bare ? "forward and backward" : "training step")
                                : "forward";
-  return fmt::format("{}, {}, batch {}{}; {} thread{}, {}\n", model, task, s.batch,
+  return fmt::format("{}, {}, batch {}{}; {} thread{}, {}", model, task, s.batch,
                      s.causal ? ", causal" : "", s.threads, s.threads == 1 ? "" : "s",
                      r.machine.cpu);
 }
 
-std::string table_head(const CompareRecord& r, const char* what) {
-  std::string line = fmt::format("{:<{}}", what, kNameWidth);
-  for (const std::uint64_t n : columns_of(r)) line += right(with_commas(n), 9);
+std::string table_head(const Layout& layout, const char* what) {
+  std::string line = fmt::format("{:<{}}", what, layout.name);
+  for (const std::uint64_t n : layout.lengths) line += right(with_commas(n), layout.cell);
   return line;
 }
 
-std::string time_cell(const ComparePoint* p) {
+// A mechanism's name and what `cell` says of it at each length.
+std::string table_row(const CompareRecord& r, const Layout& layout, const CompareMechanism& m,
+                      std::string (*cell)(const ComparePoint*)) {
+  std::string line = fmt::format("{:<{}}", clipped(m.name, layout.name), layout.name);
+  for (const std::uint64_t n : layout.lengths) line += right(cell(r.find(m.name, n)), layout.cell);
+  return line;
+}
+
+std::string milliseconds_cell(const ComparePoint* p) {
   if (p != nullptr && p->status == PointStatus::kRefused) return "cannot";
   if (p != nullptr && p->status == PointStatus::kFailed) return "failed";
   const auto time = shown_time(p);
@@ -67,42 +90,47 @@ std::string time_cell(const ComparePoint* p) {
   return (time->measured ? "" : "~") + three_digits(1e3 * time->seconds);
 }
 
-std::string memory_cell(const ComparePoint* p) {
+std::string mebibytes_cell(const ComparePoint* p) {
   constexpr double kMebibyte = 1024.0 * 1024.0;
   if (p == nullptr || !p->memory || p->status == PointStatus::kFailed) return "";
   if (p->status == PointStatus::kOk && p->memory->resident) {
     return three_digits(*p->memory->resident / kMebibyte);
   }
-  const auto& shown = p->memory->measured ? p->memory->measured : p->memory->predicted;
-  return shown ? "~" + three_digits(*shown / kMebibyte) : "";
+  return p->memory->predicted ? "~" + three_digits(*p->memory->predicted / kMebibyte) : "";
 }
 
-std::optional<double> last_error(const CompareRecord& r, const std::string& mechanism) {
-  for (std::size_t i = r.lengths.size(); i-- > 0;) {
-    const ComparePoint* p = r.find(mechanism, r.lengths[i]);
-    if (p != nullptr && p->error && p->error->output) return p->error->output;
-  }
-  return std::nullopt;
-}
-
-std::string error_cell(const std::optional<double>& error) {
-  if (!error) return "";
-  return *error < 1e-4 ? fmt::format("{:.0e}", *error) : fmt::format("{:.2f}", *error);
+std::string ratio_cell(const ComparePoint* p) {
+  if (p == nullptr || !p->error || !p->error->output) return "";
+  const auto& error = p->error->output;
+  const bool usual = *error >= 1e-4 && *error < 1e3;
+  return usual ? fmt::format("{:.2f}", *error) : fmt::format("{:.0e}", *error);
 }
 
 std::string exponent_cell(const std::optional<double>& exponent) {
   return exponent ? fmt::format("{:.2f}", *exponent) : "";
 }
 
-std::string time_table(const CompareRecord& r) {
-  std::string text = table_head(r, "time, ms") + right("n^", 6) + right("error", 7) + "\n";
+std::string milliseconds_table(const CompareRecord& r, const Layout& layout) {
+  const auto errors = error_length(r);
+  std::string text = table_head(layout, "time, ms") + right("n^", 6) + right("error", 7) + "\n";
   for (const CompareMechanism& m : r.mechanisms) {
-    text += fmt::format("{:<{}}", clipped(m.name), kNameWidth);
-    for (const std::uint64_t n : columns_of(r)) text += right(time_cell(r.find(m.name, n)), 9);
-    text += right(exponent_cell(m.time_exponent), 6) + right(error_cell(last_error(r, m.name)), 7) +
-            "\n";
+    text += table_row(r, layout, m, &milliseconds_cell) + right(exponent_cell(m.time_exponent), 6) +
+            right(errors ? ratio_cell(r.find(m.name, *errors)) : "", 7) + "\n";
   }
-  return text + "~ predicted, not measured; error: of the output against exact attention\n";
+  return text;
+}
+
+std::string time_legend(const CompareRecord& r, const Layout& layout) {
+  std::string text = "~ predicted, not measured";
+  if (const auto n = error_length(r)) {
+    text += fmt::format("; error: of the output against exact attention at n = {}, on {}",
+                        with_commas(*n), inputs_text(r.settings));
+  }
+  if (layout.lengths.size() < r.lengths.size()) {
+    text += fmt::format("; the last {} of {} lengths, --csv has all", layout.lengths.size(),
+                        r.lengths.size());
+  }
+  return text;
 }
 
 std::string added(std::uint64_t count) {
@@ -111,18 +139,17 @@ std::string added(std::uint64_t count) {
   return fmt::format("{:.1f} M", 1e-6 * static_cast<double>(count));
 }
 
-std::string memory_table(const CompareRecord& r) {
-  std::string text = table_head(r, "memory, MiB") + right("n^", 6) + right("added", 8) + "\n";
+std::string mebibytes_table(const CompareRecord& r, const Layout& layout) {
+  std::string text = table_head(layout, "memory, MiB") + right("n^", 6) + right("added", 8) + "\n";
   for (const CompareMechanism& m : r.mechanisms) {
-    text += fmt::format("{:<{}}", clipped(m.name), kNameWidth);
-    for (const std::uint64_t n : columns_of(r)) text += right(memory_cell(r.find(m.name, n)), 9);
-    text += right(exponent_cell(m.memory_exponent), 6) + right(added(m.parameters_added), 8) + "\n";
+    text += table_row(r, layout, m, &mebibytes_cell) + right(exponent_cell(m.memory_exponent), 6) +
+            right(added(m.parameters_added), 8) + "\n";
   }
-  return text + "resident memory of a fresh process; added: parameters beside those of flash\n";
+  return text;
 }
 
 // Each reason once, with whom and where it concerns.
-std::string remarks(const CompareRecord& r) {
+std::string remarks(const CompareRecord& r, std::size_t width) {
   std::map<std::pair<std::string, std::string>, std::vector<std::uint64_t>> reasons;
   std::vector<std::pair<std::string, std::string>> order;
   std::size_t skipped = 0;
@@ -136,14 +163,18 @@ std::string remarks(const CompareRecord& r) {
   std::string text;
   for (const auto& key : order) {
     const std::vector<std::uint64_t>& lengths = reasons[key];
-    text += fmt::format("{} at n = {}{}: {}\n", key.first, with_commas(lengths.front()),
-                        lengths.size() > 1 ? fmt::format(" and {} more", lengths.size() - 1) : "",
-                        key.second);
+    text += wrapped(
+        fmt::format("{} at n = {}{}: {}", key.first, with_commas(lengths.front()),
+                    lengths.size() > 1 ? fmt::format(" and {} more", lengths.size() - 1) : "",
+                    key.second),
+        width);
   }
   if (skipped > 0) {
-    text += fmt::format(
-        "{} of {} points were left out and are predicted; a longer --budget measures more\n",
-        skipped, r.points.size());
+    text += wrapped(
+        fmt::format(
+            "{} of {} points were left out and are predicted; a longer --budget measures more",
+            skipped, r.points.size()),
+        width);
   }
   return text;
 }
@@ -157,28 +188,30 @@ std::string kinds_text(const std::vector<KindTime>& kinds) {
   return text;
 }
 
-std::string fusion_text(const CompareRecord& r) {
+std::string fusion_text(const CompareRecord& r, std::size_t width) {
   if (r.fusion.empty()) return "";
   const CompareFusion& f = r.fusion.back();
   const double saved = 1.0 - f.flash_seconds / f.full_seconds;
-  return fmt::format(
-      "fusing, n = {}: full → flash {} {:.0f} % of the time\n  full  {}\n  flash {}\n",
-      with_commas(f.length), saved >= 0.0 ? "saves" : "costs", 100.0 * std::abs(saved),
-      kinds_text(f.full_kinds), kinds_text(f.flash_kinds));
+  return wrapped(fmt::format("fusing, n = {}: full → flash {} {:.0f} % of the time",
+                             with_commas(f.length), saved >= 0.0 ? "saves" : "costs",
+                             100.0 * std::abs(saved)),
+                 width) +
+         wrapped("  full  " + kinds_text(f.full_kinds), width) +
+         wrapped("  flash " + kinds_text(f.flash_kinds), width);
 }
 
 std::string prediction_text(const ComparePrediction& p) {
-  if (!p.time_median_error) return "";
+  if (!p.time_median_error || !p.time_worst_error) return "";
   std::string text = fmt::format("prediction: time off by {:.1f} % (median; worst {:.0f} %)",
                                  100.0 * *p.time_median_error, 100.0 * *p.time_worst_error);
-  if (p.memory_median_error) {
+  if (p.memory_median_error && p.memory_worst_error) {
     text += fmt::format(", memory by {:.1f} % (worst {:.0f} %)", 100.0 * *p.memory_median_error,
                         100.0 * *p.memory_worst_error);
   }
-  return text + fmt::format(", {} points\n", p.points);
+  return text + fmt::format(", {} points", p.points);
 }
 
-std::string number(const std::optional<double>& value) {
+std::string csv_number(const std::optional<double>& value) {
   return value ? fmt::format("{}", *value) : "";
 }
 
@@ -191,12 +224,22 @@ std::string quoted(std::string text) {
 
 }  // namespace
 
-std::string compare_text(const CompareRecord& r) {
-  std::string text = text_heading(r) + "\n" + time_table(r) + "\n" + memory_table(r) + "\n";
-  const std::string notes = remarks(r);
+std::string compare_text(const CompareRecord& r, std::size_t width) {
+  const Layout layout = layout_of(r, width);
+  std::string text = wrapped(text_heading(r), width) + "\n";
+  text += milliseconds_table(r, layout) + wrapped(time_legend(r, layout), width) + "\n";
+  text += mebibytes_table(r, layout) +
+          wrapped(
+              "~ predicted, not measured; others: resident memory of a fresh process; added: "
+              "parameters beside those of flash",
+              width) +
+          "\n";
+  const std::string notes = remarks(r, width);
   if (!notes.empty()) text += notes + "\n";
-  text += compare_plot(r) + "\n" + fusion_text(r) + prediction_text(r.prediction);
-  return text + "\n" + r.conclusion + "\n";
+  text += compare_plot(r, width) + "\n" + fusion_text(r, width);
+  const std::string prediction = prediction_text(r.prediction);
+  if (!prediction.empty()) text += wrapped(prediction, width);
+  return text + "\n" + wrapped(r.conclusion, width);
 }
 
 std::string compare_csv(const CompareRecord& r) {
@@ -210,27 +253,32 @@ std::string compare_csv(const CompareRecord& r) {
     const CompareError e = p.error.value_or(CompareError{});
     const CompareWork w = p.work.value_or(CompareWork{});
     text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
-                        quoted(p.mechanism), p.length, p.status, number(t.predicted), number(t.low),
-                        number(t.high), number(t.measured), number(t.spread_low),
-                        number(t.spread_high), t.rounds, number(m.parameters), number(m.predicted),
-                        number(m.measured), number(m.resident), number(e.output),
-                        number(e.gradient), w.maccs, w.flops, w.bytes, quoted(p.reason));
+                        quoted(p.mechanism), p.length, p.status, csv_number(t.predicted),
+                        csv_number(t.low), csv_number(t.high), csv_number(t.measured),
+                        csv_number(t.spread_low), csv_number(t.spread_high), t.rounds,
+                        csv_number(m.parameters), csv_number(m.predicted), csv_number(m.measured),
+                        csv_number(m.resident), csv_number(e.output), csv_number(e.gradient),
+                        w.maccs, w.flops, w.bytes, quoted(p.reason));
   }
   return text;
 }
 
-std::string compare_against(const CompareRecord& here, const CompareRecord& there) {
-  std::string text = fmt::format(
-      "time here / time there\n  here:  {}, {} threads\n  there: {}, {} threads\n",
-      here.machine.cpu, here.settings.threads, there.machine.cpu, there.settings.threads);
-  text += table_head(here, "") + "\n";
+std::string compare_against(const CompareRecord& here, const CompareRecord& there,
+                            std::size_t width) {
+  const Layout layout = layout_of(here, width);
+  std::string text = "time here / time there, where both were measured\n";
+  text += wrapped(fmt::format("  here:  {}, {} threads", here.machine.cpu, here.settings.threads),
+                  width);
+  text += wrapped(fmt::format("  there: {}, {} threads", there.machine.cpu, there.settings.threads),
+                  width);
+  text += table_head(layout, "") + "\n";
   for (const CompareMechanism& m : here.mechanisms) {
-    text += fmt::format("{:<{}}", clipped(m.name), kNameWidth);
-    for (const std::uint64_t n : columns_of(here)) {
+    text += fmt::format("{:<{}}", clipped(m.name, layout.name), layout.name);
+    for (const std::uint64_t n : layout.lengths) {
       const auto a = shown_time(here.find(m.name, n));
       const auto b = shown_time(there.find(m.name, n));
       const bool both = a && b && a->measured && b->measured;
-      text += right(both ? three_digits(a->seconds / b->seconds) : "", 9);
+      text += right(both ? three_digits(a->seconds / b->seconds) : "", layout.cell);
     }
     text += "\n";
   }

@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "longspan/base/number.h"
 #include "longspan/tasks/images.h"
 #include "longspan/tasks/task.h"
 
@@ -24,7 +25,7 @@ class ImageTask final : public Task {
     void visit(See see) {
       see("data", data, "The directory of images");
       see("model", model, "mlp, or encoder (of patches)");
-      see("patch", patch, "Side of an encoder's patches");
+      see("patch", patch, "Side of an encoder's patches", from_to(1, 65536));
     }
   };
 

@@ -1,15 +1,12 @@
 #include "longspan/tasks/symbol_task.h"
 
-#include "longspan/base/error.h"
 #include "longspan/tasks/symbols.h"
 #include "longspan/tasks/task_options.h"
 
 namespace longspan {
 
 SymbolTask::SymbolTask(std::string_view name, const SymbolConfig& config) : config_(config) {
-  require(config.length > 0 && config.symbols > 0 && config.held_out > 0,
-          "[{}] length {}, {} symbols and {} held-out sequences; need at least 1 of each", name,
-          config.length, config.symbols, config.held_out);
+  check_numbers(name, config);
 }
 
 TaskOptions SymbolTask::options() const { return options_of(config_); }

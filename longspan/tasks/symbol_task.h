@@ -2,6 +2,7 @@
 // of seed and step in training and of their number where a model is judged.
 #pragma once
 
+#include "longspan/base/number.h"
 #include "longspan/base/random.h"
 #include "longspan/tasks/task.h"
 
@@ -15,9 +16,9 @@ struct SymbolConfig {
   bool operator==(const SymbolConfig&) const = default;
   template <class See>
   void visit(See see) {
-    see("length", length, "Tokens per sequence");
-    see("symbols", symbols, "Different symbols");
-    see("held_out", held_out, "Sequences that judge the model");
+    see("length", length, "Tokens per sequence", from_to(1, 1e7));
+    see("symbols", symbols, "Different symbols", from_to(1, 1e6));
+    see("held_out", held_out, "Sequences that judge the model", from_to(1, 1e7));
   }
 };
 

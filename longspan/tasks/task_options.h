@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "longspan/base/config.h"
@@ -18,24 +19,28 @@ struct TaskOption {
   std::string standard;  // its value unless given
   std::string purpose;
   bool is_text = false;  // else a number
+  Bounds bounds = {};    // of a number
 };
 
 template <class Config>
 std::vector<TaskOption> describe_options() {
   std::vector<TaskOption> all;
   Config config;
-  config.visit([&](std::string_view name, auto& field, std::string_view purpose) {
-    using Field = std::remove_cvref_t<decltype(field)>;
-    all.push_back({std::string(name), fmt::format("{}", field), std::string(purpose),
-                   !std::is_arithmetic_v<Field>});
-  });
+  config.visit(
+      [&](std::string_view name, auto& field, std::string_view purpose, const auto&... more) {
+        using Field = std::remove_cvref_t<decltype(field)>;
+        TaskOption option{std::string(name), fmt::format("{}", field), std::string(purpose)};
+        option.is_text = !detail::is_number<Field>;
+        if constexpr (detail::is_number<Field>) option.bounds = bounds_among<Field>(more...);
+        all.push_back(std::move(option));
+      });
   return all;
 }
 
 template <class Config>
 TaskOptions options_of(Config config) {
   TaskOptions options;
-  config.visit([&](std::string_view name, auto& field, std::string_view /*purpose*/) {
+  config.visit([&](std::string_view name, auto& field, const auto&... /*what for*/) {
     options.emplace(name, fmt::format("{}", field));
   });
   return options;

@@ -35,7 +35,7 @@ TEST(Tasks, TakeTheirOptionsByName) {
   EXPECT_EQ(testing::message_of([] {
               find_task("copy").make({{"length", "-2"}});
             }),
-            "[copy] length is '-2'; need a whole number of 0 or more");
+            "[copy] length is '-2'; need a whole number from 1 to 1e7");
 }
 
 TEST(Tasks, SplitsHaveNames) {

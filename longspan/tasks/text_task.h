@@ -6,6 +6,7 @@
 
 #include <optional>
 
+#include "longspan/base/number.h"
 #include "longspan/tasks/task.h"
 #include "longspan/tasks/text.h"
 
@@ -25,7 +26,7 @@ class TextTask final : public Task {
     void visit(See see) {
       see("data", data, "The text file");
       see("vocabulary", vocabulary, "characters or bytes");
-      see("length", length, "Tokens per sequence");
+      see("length", length, "Tokens per sequence", from_to(1, 1e7));
     }
   };
 

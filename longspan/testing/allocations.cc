@@ -2,14 +2,17 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <limits>
 #include <new>
 
 namespace {
 
 std::atomic<std::size_t> count = 0;
+constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
+std::atomic<std::size_t> refused = kNone;  // the one that is
 
 void* counted(std::size_t bytes, std::size_t alignment) noexcept {
-  ++count;
+  if (count++ == refused) return nullptr;
   return alignment <= alignof(std::max_align_t)
              ? std::malloc(bytes == 0 ? 1 : bytes)
              : std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
@@ -47,5 +50,8 @@ void operator delete[](void* p, const std::nothrow_t&) noexcept { std::free(p); 
 namespace longspan::testing {
 
 std::size_t allocations() { return count; }
+
+RefusedAllocation::RefusedAllocation(std::size_t more) { refused = count + more; }
+RefusedAllocation::~RefusedAllocation() { refused = kNone; }
 
 }  // namespace longspan::testing

@@ -59,6 +59,8 @@ Process::Process(const std::vector<std::string>& arguments, const RunOptions& op
     const rlimit limit{bytes, bytes};
     setrlimit(RLIMIT_AS, &limit);
   }
+  if (!options.directory.empty() && chdir(options.directory.c_str()) != 0) _exit(126);
+  alarm(options.seconds);
   execv(program.c_str(), argv.data());
   _exit(127);
 }
@@ -67,8 +69,13 @@ void Process::signal(int number) const { kill(id_, number); }
 
 Outcome Process::wait() {
   int status = 0;
-  waitpid(id_, &status, 0);
+  rusage used{};
+  wait4(id_, &status, 0, &used);
   Outcome outcome;
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
+  outcome.cpu_seconds = seconds(used.ru_utime) + seconds(used.ru_stime);
   outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   outcome.out = read_bytes(scratch_ / "out");
   outcome.err = read_bytes(scratch_ / "err");

@@ -15,6 +15,7 @@ struct Outcome {
   int status = -1;  // exit code, or 128 + signal
   std::string out;
   std::string err;
+  double cpu_seconds = 0.0;  // that it took, however busy the machine was
 };
 
 struct RunOptions {
@@ -23,6 +24,8 @@ struct RunOptions {
   // Where a stream goes instead of being read: a path, or kClosed.
   std::string out = {};
   std::string err = {};
+  std::string directory = {};  // where it starts
+  unsigned seconds = 0;        // after which it is ended by SIGALRM
   // Beside the tests' own, where the locale has UTF-8 and the terminal is unknown.
   std::vector<std::pair<std::string, std::string>> environment = {};
 };

@@ -5,6 +5,7 @@
 #include <hwy/targets.h>
 
 #include "longspan/base/parallel.h"
+#include "longspan/kernels/versions.h"
 
 namespace longspan::testing {
 namespace {
@@ -28,7 +29,7 @@ struct RestoreThreads {
 void for_each_target(const std::function<void()>& body) {
   const RestoreTarget restore;
   bind(0);
-  for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
+  for (const std::int64_t target : kernel_targets()) {
     bind(target);
     SCOPED_TRACE(hwy::TargetName(target));
     body();

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -155,14 +156,19 @@ LoadedRun load_run(const std::filesystem::path& directory) {
   LoadedRun run;
   run.config = run_config_from(checkpoint.config(), directory);
   run.model = std::make_unique<Model>(run.config.model);
+  checkpoint.check_weights(weights_of(*run.model));
   run.model->allocate(run.config.train.seed);
   checkpoint.read_weights(weights_of(*run.model));
   run.step = static_cast<std::uint64_t>(checkpoint.integer("step"));
   return run;
 }
 
+void check_weights(const std::filesystem::path& directory, Model& model) {
+  Checkpoint(directory).check_weights(weights_of(model));
+}
+
 bool Patience::improved(double loss, std::uint64_t step) {
-  if (best && !(loss < *best)) {
+  if (!std::isfinite(loss) || (best && !(loss < *best))) {
     ++waited;
     return false;
   }

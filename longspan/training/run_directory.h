@@ -16,6 +16,7 @@
 #include <optional>
 #include <string>
 
+#include "longspan/base/number.h"
 #include "longspan/io/checkpoint.h"
 #include "longspan/learning/trainer.h"
 #include "longspan/models/model.h"
@@ -35,8 +36,8 @@ struct DataConfig {
   void visit(See see) {
     see("task", task);
     see("checksum", checksum);
-    see("batch", batch);
-    see("accumulate", batches_per_update);
+    see("batch", batch, from_to(1, 1e6));
+    see("accumulate", batches_per_update, from_to(1, 1e6));
   }
 };
 
@@ -73,6 +74,9 @@ struct Patience {
   // Takes the loss of an evaluation; returns whether it is the best.
   bool improved(double loss, std::uint64_t step);
 };
+
+// That restore would find the weights of the model, which needs no memory for them yet.
+void check_weights(const std::filesystem::path& directory, Model& model);
 
 // Also fills the trainer's state.
 void restore(const std::filesystem::path& directory, Model& model, Trainer& trainer,

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 
+#include "longspan/testing/failing_disk.h"
 #include "longspan/testing/temporary_directory.h"
 
 namespace longspan {
@@ -101,6 +103,55 @@ TEST(RunDirectory, AnotherOrderOfParametersIsRefused) {
   EXPECT_NE(message.find("need the order of parameters that it was saved with"), std::string::npos);
   EXPECT_EQ(message_of([&] { restore(scratch / "old", run.model, *run.trainer, patience); }), "");
   EXPECT_EQ(load_run(scratch / "swapped").step, 0U) << "weights are found by name";
+}
+
+// A checkpoint as save writes it, checksum included, whose configuration says something else.
+void forge(const std::filesystem::path& to, SmallRun& run, const nlohmann::json& model) {
+  CheckpointState state;
+  for (const Parameter& p : run.model.parameters().all()) {
+    state.weights.push_back({p.name, p.shape(), p.value});
+  }
+  for (const auto& block : run.trainer->optimizer().state()) state.optimizer.emplace_back(block);
+  state.metadata = {{"step", "0"}};
+  nlohmann::json config = to_json(run.config);
+  config["model"].update(model);
+  const testing::FailingDisk quick({});  // nothing waits for the real disk
+  save_checkpoint(to, config, state);
+}
+
+// A checksum says that a file is as somebody wrote it, not that they meant well: whatever the sizes
+// in it, and before any memory is taken for them, it is a sentence.
+TEST(RunDirectory, ForgedSizesAreRefused) {
+  const TemporaryDirectory scratch;
+  SmallRun run(small_run());
+  constexpr std::array<std::size_t, 5> kForged = {std::size_t{0} - 1, (std::size_t{1} << 61U) + 1,
+                                                  std::size_t{1} << 61U, std::size_t{1} << 40U,
+                                                  (std::size_t{1} << 38U) + 8};
+  const nlohmann::json usual = to_json(run.config)["model"];
+  std::size_t tried = 0;
+  for (const char* positions : {"learned", "rotary", "sinusoidal", "axial"}) {
+    for (const auto& [field, value] : usual.items()) {
+      if (!value.is_number_unsigned()) continue;
+      for (const std::size_t forged : kForged) {
+        forge(scratch / "forged", run, {{"positions", positions}, {field, forged}});
+        EXPECT_NE(message_of([&] { load_run(scratch / "forged"); }), "") << field << " " << forged;
+        ++tried;
+      }
+    }
+  }
+  EXPECT_GT(tried, 100U);
+}
+
+// As large as the configuration says, or it is not read: no memory is taken for the difference.
+TEST(RunDirectory, WeightsThatTheConfigurationHasNotAreRefusedFirst) {
+  const TemporaryDirectory scratch;
+  SmallRun run(small_run());
+  forge(scratch / "forged", run, {{"d_model", std::size_t{1} << 20U}});
+  const std::string refusal = message_of([&] { load_run(scratch / "forged"); });
+  EXPECT_NE(refusal.find("the model needs [6, 1048576]"), std::string::npos) << refusal;
+  Model large({.layers = 1, .d_model = std::size_t{1} << 20U, .heads = 2});
+  EXPECT_NE(message_of([&] { check_weights(scratch / "forged", large); }), "");
+  EXPECT_FALSE(large.parameters().allocated());
 }
 
 // What version 0.1 wrote.

@@ -4,15 +4,9 @@
 #include <cmath>
 #include <numeric>
 
-#include "longspan/base/error.h"
-
 namespace longspan {
 
-void check(const SamplerConfig& c) {
-  require(c.temperature >= 0.0 && std::isfinite(c.temperature),
-          "[generate] temperature is {}; need 0 or more", c.temperature);
-  require(c.top_p > 0.0 && c.top_p <= 1.0, "[generate] top-p is {}; need 0 < top-p ≤ 1", c.top_p);
-}
+void check(const SamplerConfig& c) { check_numbers("generate", c); }
 
 std::int32_t Sampler::draw(std::span<const float> logits, std::uint64_t index) {
   order_.resize(logits.size());

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "longspan/base/number.h"
 #include "longspan/base/random.h"
 
 namespace longspan {
@@ -15,6 +16,14 @@ struct SamplerConfig {
   std::size_t top_k = 0;     // 0: all
   double top_p = 1.0;
   std::uint64_t seed = 1337;
+
+  template <class See>
+  void visit(See see) {
+    see("temperature", temperature, from_to(0, 1000));
+    see("top_k", top_k, from_to(0, 1e9));
+    see("top_p", top_p, above_to(0, 1));
+    see("seed", seed);
+  }
 };
 
 void check(const SamplerConfig& config);

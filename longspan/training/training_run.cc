@@ -47,6 +47,7 @@ TrainingRun::TrainingRun(const TrainingOptions& options) : options_(options) {
   batch_memory_.resize(config_.data.batches_per_update);
   batches_.resize(config_.data.batches_per_update);
   model_ = std::make_unique<Model>(config_.model);
+  if (options_.resume) check_weights(options_.out, *model_);
   model_->allocate(config_.train.seed);
   trainer_ = std::make_unique<Trainer>(*model_, config_.train);
   trainer_->rule().prepare(shape_);

@@ -169,7 +169,8 @@ TEST(BadInput, UnknownNamesSuggestTheNearest) {
   expect_wrong_input(longspan(small_training(m, {"--optimizer", "adamm"})), "did you mean 'adam'?");
   expect_wrong_input(longspan(small_training(m, {"--schedule", "cos"})),
                      "Known: constant, linear, cosine");
-  expect_wrong_input(longspan(small_training(m, {"--rule", "backprop"})), "did you mean 'bp'?");
+  expect_wrong_input(longspan(small_training(m, {"--rule", "backprop"})),
+                     "unknown learning rule 'backprop'; need one of bp, pepita");
   expect_wrong_input(longspan(small_training(m, {"--positions", "rotry"})),
                      "did you mean 'rotary'?");
   expect_wrong_input(longspan(small_training(m, {"--vocabulary", "chars"})), "characters");
@@ -184,13 +185,15 @@ TEST(BadInput, ImpossibleShapes) {
   expect_wrong_input(longspan({"train", "text", "--data", kText, "--out", m, "--heads", "3"}),
                      "width 128 does not divide into 3 heads");
   expect_wrong_input(longspan({"train", "text", "--data", kText, "--out", m, "--length", "0"}),
-                     "length 0");
+                     "--length is '0'; need a whole number from 1 to 1e7");
   expect_wrong_input(longspan({"train", "text", "--data", kText, "--out", m, "--length", "-1"}),
                      "--length");
   expect_wrong_input(longspan({"train", "text", "--data", kText, "--out", m, "--layers", "0"}),
-                     "layers is 0");
-  expect_wrong_input(longspan(small_training(m, {"--dropout", "1"})), "dropout is 1");
-  expect_wrong_input(longspan(small_training(m, {"--lr", "-1"})), "learning rate is -1");
+                     "--layers is '0'; need a whole number from 1 to 4096");
+  expect_wrong_input(longspan(small_training(m, {"--dropout", "1"})),
+                     "--dropout is '1'; need a number from 0, below 1");
+  expect_wrong_input(longspan(small_training(m, {"--lr", "-1"})),
+                     "--lr is '-1'; need a number above 0, at most 1000");
   expect_wrong_input(longspan({"train", "text", "--data", kText, "--out", m, "--length", "300000"}),
                      "need at least 3000001 for length 300000");
   expect_wrong_input(longspan({"train", "text", "--data", kText, "--out", m, "--length", "100000",
@@ -247,8 +250,8 @@ TEST(BadInput, Generation) {
   ASSERT_EQ(longspan(small_training(m)).status, 0);
   expect_wrong_input(longspan({"generate", m, "--prompt", ""}), "prompt is empty");
   expect_wrong_input(longspan({"generate", m, "--prompt", "é"}), "the prompt");
-  expect_wrong_input(longspan({"generate", m, "--temperature", "-1"}), "temperature is -1");
-  expect_wrong_input(longspan({"generate", m, "--top-p", "0"}), "top-p is 0");
+  expect_wrong_input(longspan({"generate", m, "--temperature", "-1"}), "--temperature is '-1'");
+  expect_wrong_input(longspan({"generate", m, "--top-p", "0"}), "--top-p is '0'");
 }
 
 TEST(BadInput, OtherDataIsNoticedOnResuming) {

@@ -10,51 +10,27 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "longspan/attention/registry.h"
 #include "longspan/base/parallel.h"
 #include "longspan/io/json_file.h"
-#include "longspan/predict/calibration.h"
-#include "longspan/predict/operation.h"
 #include "longspan/testing/command_line.h"
+#include "longspan/testing/even_calibration.h"
+#include "longspan/testing/failing.h"
 
 namespace longspan::testing {
 namespace compare_cli_test {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using Json = nlohmann::json;
 using Arguments = std::vector<std::string>;
-
-// A calibration in which everything takes next to no time, so that the tests need not measure the
-// machine: which points fit a budget then does not depend on it either.
-void write_calibration() {
-  Calibration c;
-  c.machine = this_machine();
-  c.fma_peak = 1e11;
-  c.bandwidth = 1e10;
-  c.call_seconds = 1e-6;
-  c.caches = 1e6;
-  c.memory = 1e8;
-  for (const Mechanism& m : mechanisms()) {
-    ModelConfig config;
-    config.attention = m.name;
-    config.family = Family::kEncoder;
-    const Model model(config);
-    const Batch shape{.batch = 1, .length = 32};
-    for (const auto& operations :
-         {forward_operations(model, shape), step_operations(model, shape, OptimizerConfig{})}) {
-      for (const Operation& o : operations) c.rates[o.rate].warm.assign(o.x.size(), 1e-13);
-    }
-  }
-  const std::filesystem::path path = calibration_path(c.machine);
-  std::filesystem::create_directories(path.parent_path());
-  write_json(path, to_json(c));
-}
 
 class Compare : public ::testing::Test {
  protected:
@@ -63,7 +39,8 @@ class Compare : public ::testing::Test {
     setenv("XDG_CACHE_HOME", cache.path().c_str(), 1);
     usual_threads_ = thread_count();
     set_thread_count(1);
-    write_calibration();
+    // Which points fit a budget then does not depend on the machine.
+    write_calibration(even_calibration());
   }
   static void TearDownTestSuite() {
     unsetenv("XDG_CACHE_HOME");
@@ -359,7 +336,10 @@ TEST_F(Compare, AKilledProcessIsARow) {
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   kill(children[0], SIGKILL);
   const Outcome outcome = process.wait();
-  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(outcome.status, 1) << "it was the only one";
+  EXPECT_THAT(outcome.err, HasSubstr("every point failed; flash at n = 16: "));
+  EXPECT_THAT(outcome.out, HasSubstr("nothing was measured"));
+  EXPECT_THAT(outcome.out, Not(HasSubstr("on this machine")));
   const Json p = point(saved(), "flash", 16);
   EXPECT_EQ(p["status"], "failed");
   EXPECT_THAT(p["reason"], HasSubstr("signal 9"));
@@ -367,14 +347,240 @@ TEST_F(Compare, AKilledProcessIsARow) {
 
 TEST_F(Compare, ErrorsAreMeasuredOnAModelsOwnTensors) {
   const std::string stories = LONGSPAN_SOURCE_DIR "/tests/data/stories260k";
-  const Json r = measured(
-      {"--causal", "--attention", "flash,linear", "--lengths", "64,4096", "--from", stories});
+  const Outcome outcome = longspan(arguments(
+      {"--causal", "--attention", "flash,linear", "--lengths", "64,4096", "--from", stories}));
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("reads no tokenizer of " + stories));
+  EXPECT_THAT(outcome.out, HasSubstr("the checkpoint's"));
+  const Json r = saved();
+  EXPECT_TRUE(r["settings"]["random_tokens"]);
   EXPECT_LT(point(r, "flash", 64)["error"]["output"], 1e-5);
   const double random = 0.75;  // about what it is on normal tensors
   EXPECT_NE(point(r, "linear", 64)["error"]["output"], random);
   EXPECT_TRUE(point(r, "linear", 4096)["error"].is_null());
   EXPECT_THAT(point(r, "linear", 4096)["reason"], HasSubstr("takes at most"));
   EXPECT_EQ(point(r, "linear", 4096)["status"], "ok");
+}
+
+// Before anything is measured, and not once for every point.
+TEST_F(Compare, AModelThatCannotBeReadIsRefusedAtOnce) {
+  const auto expect_refused = [&](const std::filesystem::path& folder, const std::string& text) {
+    const Outcome outcome =
+        longspan(arguments({"--attention", "flash", "--lengths", "8", "--from", folder.string()}));
+    expect_wrong_input(outcome, text);
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_FALSE(std::filesystem::exists(out()));
+  };
+  const auto pretrained = scratch_ / "pretrained";
+  std::filesystem::copy(LONGSPAN_SOURCE_DIR "/tests/data/stories260k", pretrained);
+  const std::string weights = read_bytes(pretrained / "model.safetensors");
+  write_bytes(pretrained / "model.safetensors", weights.substr(0, weights.size() / 2));
+  expect_refused(pretrained, "model.safetensors");
+  std::filesystem::remove(pretrained / "model.safetensors");
+  expect_refused(pretrained, "pretrained");
+  std::filesystem::create_directory(scratch_ / "empty");
+  expect_refused(scratch_ / "empty", "empty");
+
+  const auto run = scratch_ / "copy";
+  const Outcome trained =
+      longspan({"train", "copy", "--out", run.string(), "--steps", "1", "--batch", "2", "--length",
+                "16", "--layers", "1", "--d-model", "16", "--heads", "2", "--quiet"});
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  for (const auto& entry : std::filesystem::directory_iterator(run)) {
+    if (!entry.is_regular_file()) continue;
+    const std::string bytes = read_bytes(entry.path());
+    write_bytes(entry.path(), bytes.substr(0, bytes.size() / 2));
+  }
+  expect_refused(run, "copy");
+}
+
+TEST_F(Compare, RecordsOfOthersAreChecked) {
+  ASSERT_EQ(longspan(arguments({"--attention", "flash", "--lengths", "32,64"})).status, 0);
+  const std::string other = (scratch_ / "other.json").string();
+  const std::vector<std::pair<const char*, const char*>> all = {
+      {R"([{"op":"replace","path":"/settings/heads","value":0}])", "'settings.heads' is 0"},
+      {R"([{"op":"replace","path":"/points/0/time/measured","value":-1}])",
+       "'points[0].time.measured' is -1"},
+      {R"([{"op":"replace","path":"/points/0/time/measured","value":0}])",
+       "'points[0].time.measured' is 0"},
+  };
+  for (const auto& [patch, sentence] : all) {
+    write_bytes(other, saved().patch(Json::parse(patch)).dump());
+    expect_wrong_input(longspan({"compare", "--render", other}), sentence);
+    expect_wrong_input(longspan({"compare", "--render", out(), "--against", other}), sentence);
+    expect_wrong_input(longspan(arguments({"--add", other, "--attention", "flash"})), sentence);
+  }
+}
+
+TEST_F(Compare, RecordsOfEarlierVersionsAreShown) {
+  for (const char* path : {"/docs/results/transformer-linformer-performer.json",
+                           "/apps/web/test/fixture.json", "/apps/web/test/empty.json"}) {
+    const std::string page = (scratch_ / (std::filesystem::path(path).stem().string() + ".html"));
+    const Outcome outcome =
+        longspan({"compare", "--render", LONGSPAN_SOURCE_DIR + std::string(path), "--out", page});
+    EXPECT_EQ(outcome.status, 0) << path << outcome.err;
+  }
+}
+
+TEST_F(Compare, AsMuchAsARecordHolds) {
+  std::string lengths = "1";
+  for (int i = 2; i <= 65; ++i) lengths += "," + std::to_string(i);
+  expect_wrong_input(longspan(arguments({"--lengths", lengths})), "need at most 64");
+  expect_wrong_input(longspan(arguments({"--length", "4194304"})), "1048576");
+}
+
+std::vector<std::string> words_of(const std::string& line) {
+  std::istringstream in(line);
+  return {std::istream_iterator<std::string>(in), {}};
+}
+
+class Advise : public Compare {
+ protected:
+  static Arguments question(const Arguments& more) {
+    Arguments all = {"advise", "--threads", "1", "--layers", "1", "--d-model",
+                     "32",     "--heads",   "2", "--d-ff",   "64"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+};
+
+// The last line is a command; it is run as it stands, but for where its results go.
+TEST_F(Advise, PrintsACommandThatRuns) {
+  for (const Arguments& more :
+       std::vector<Arguments>{{"--length", "64"},
+                              {"--length", "96", "--causal", "--train"},
+                              {"--length", "512", "--bare", "--error", "0.9", "--batch", "2"}}) {
+    const Outcome outcome = longspan(question(more));
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    std::string line = outcome.out.substr(0, outcome.out.size() - 1);
+    line = line.substr(line.rfind('\n') + 1);
+    Arguments command = words_of(line);
+    ASSERT_EQ(command.at(0), "longspan") << outcome.out;
+    command.erase(command.begin());
+    for (const std::string& word : more) {
+      if (word == "--train") continue;
+      const bool asked = word == "--error" || word == "0.9";
+      EXPECT_EQ(std::ranges::find(command, word) == command.end(), asked) << word;
+    }
+    command.insert(command.end(),
+                   {"--budget", "60s", "--rounds", "1", "--out", out(), "--overwrite"});
+    const Outcome ran = longspan(command);
+    EXPECT_EQ(ran.status, 0) << line << ran.err;
+    EXPECT_EQ(saved()["settings"]["d_ff"], 64);
+    for (std::istringstream lines(outcome.out); std::getline(lines, line);) {
+      EXPECT_TRUE(line.size() <= 84 || line.starts_with("longspan ")) << line;
+    }
+  }
+}
+
+TEST_F(Advise, LengthsBeyondAllAreRefusedAtOnce) {
+  for (const char* length :
+       {"4000000000", "1048577", "9223372036854775807", "18446744073709551615"}) {
+    const Outcome outcome = longspan(question({"--length", length}));
+    EXPECT_EQ(outcome.status, 2) << length << outcome.err;
+    EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1) << outcome.err;
+  }
+}
+
+// cost goes on without times; who needs them measures again.
+TEST_F(Compare, AnUnusableCalibrationIsSaid) {
+  const TemporaryDirectory cache;
+  const std::string before = std::getenv("XDG_CACHE_HOME");
+  setenv("XDG_CACHE_HOME", cache.path().c_str(), 1);
+  Calibration bad = even_calibration();
+  bad.rates["add"].warm = {-1.0};
+  write_calibration(bad);
+  const Arguments cost = {
+      "cost", "--encoder-layers", "1",  "--d-model", "32", "--heads", "2", "--vocab",
+      "50",   "--length",         "16", "--threads", "1",  "--json"};
+  const Outcome shown = longspan(cost);
+  EXPECT_EQ(shown.status, 0) << shown.err;
+  EXPECT_THAT(shown.err, HasSubstr("so no times are predicted: [calibrate]"));
+  EXPECT_THAT(shown.err, HasSubstr("'rates.add.warm[0]' is -1.0; need a number from 0"));
+  expect_wrong_input(longspan({"plan", "--flops", "1e15", "--device", "this", "--threads", "1"}),
+                     "run longspan calibrate again");
+  for (const Arguments& command : std::vector<Arguments>{
+           {"advise", "--length", "64", "--threads", "1"}, arguments({"--attention", "flash"})}) {
+    Process process(command);
+    std::this_thread::sleep_for(std::chrono::milliseconds(700));
+    process.signal(SIGKILL);
+    EXPECT_THAT(process.wait().err, AllOf(HasSubstr("so the machine is measured again: "),
+                                          HasSubstr("measuring this machine for 1 thread first")));
+  }
+  setenv("XDG_CACHE_HOME", before.c_str(), 1);
+}
+
+// Wherever the disk is full, a call of the system fails or the process is killed, the record and its
+// page are the old ones or new ones, whole.
+TEST_F(Compare, NoFaultOfTheDiskCostsTheRecord) {
+  const Arguments usual =
+      arguments({"--attention", "window", "--lengths", "16", "--rounds", "1", "--overwrite"});
+  ASSERT_EQ(longspan(usual).status, 0);
+  const std::string page = (scratch_ / "compare.html").string();
+  const auto bytes =
+      2 * static_cast<long>(std::filesystem::file_size(out()) + std::filesystem::file_size(page));
+  for (const std::string how : {"full", "error", "kill"}) {
+    int reached = 0;
+    for (int cut = 0; cut < (how == "full" ? 64 : 24); ++cut) {
+      Outcome outcome;
+      {
+        const Failing failing(how == "full" ? bytes * cut / 64 : 1 + cut, how.c_str());
+        outcome = longspan(usual);
+      }
+      if (outcome.status != 0) ++reached;
+      const int expected = how == "kill" ? 128 + SIGKILL : 1;
+      EXPECT_TRUE(outcome.status == 0 || outcome.status == expected) << outcome.err;
+      EXPECT_EQ(saved().at("format"), "longspan-compare") << how << " " << cut;
+      EXPECT_THAT(read_bytes(page), ::testing::EndsWith("</html>\n")) << how << " " << cut;
+    }
+    EXPECT_GT(reached, 8) << how;
+  }
+}
+
+// The same of what is made of a record.
+TEST_F(Compare, NoFaultOfTheDiskCostsThePage) {
+  ASSERT_EQ(longspan(arguments({"--attention", "window", "--lengths", "16"})).status, 0);
+  const std::string page = (scratch_ / "compare.html").string();
+  const std::string record = read_bytes(out());
+  const auto bytes = static_cast<long>(std::filesystem::file_size(page));
+  for (const std::string how : {"full", "error", "kill"}) {
+    int reached = 0;
+    for (int cut = 0; cut < (how == "full" ? 64 : 8); ++cut) {
+      Outcome outcome;
+      {
+        const Failing failing(how == "full" ? bytes * cut / 64 : 1 + cut, how.c_str());
+        outcome = longspan({"compare", "--render", out(), "--overwrite"});
+      }
+      if (outcome.status != 0) ++reached;
+      EXPECT_EQ(read_bytes(out()), record);
+      EXPECT_THAT(read_bytes(page), ::testing::EndsWith("</html>\n")) << how << " " << cut;
+    }
+    EXPECT_GE(reached, 3) << how;
+  }
+}
+
+// Memory that is refused once, or from then on, at 500 places of a comparison: a sentence, and the
+// record that was there.
+TEST_F(Compare, RefusedMemoryIsASentence) {
+  const Arguments usual =
+      arguments({"--attention", "window", "--lengths", "16", "--rounds", "1", "--overwrite"});
+  ASSERT_EQ(longspan(usual).status, 0);
+  int refused = 0;
+  for (int i = 0; i < 500; ++i) {
+    Outcome outcome;
+    {
+      // The first ones one by one, then ever further apart, to the end of the program.
+      const Failing failing(1 + i + i * i / 10, i % 2 == 0 ? "memory" : "no memory");
+      outcome = longspan(usual);
+    }
+    ASSERT_TRUE(outcome.status == 0 || outcome.status == 1) << i << ": " << outcome.err;
+    if (outcome.status == 1) {
+      ++refused;
+      EXPECT_THAT(outcome.err, HasSubstr("longspan: [")) << i;
+    }
+    EXPECT_EQ(saved().at("format"), "longspan-compare") << i;
+  }
+  EXPECT_GT(refused, 250);
 }
 
 }  // namespace compare_cli_test

@@ -91,7 +91,8 @@ TEST(Cost, ModelsBeyondThePaper) {
   EXPECT_EQ(verified.out.find("DIFFERENT"), std::string::npos) << verified.out;
   expect_wrong_input(with({"--attention", "experts"}), "'experts' does not mix tokens");
   expect_wrong_input(with({"--feed-forward", "flash"}), "unknown feed-forward 'flash'");
-  expect_wrong_input(with({"--feed-forward", "experts:experts=1000000"}), "need at most 4096");
+  expect_wrong_input(with({"--feed-forward", "experts:experts=1000000"}),
+                     "need a whole number from 1 to 4096");
 }
 
 TEST(Cost, NoBiasAndAttentionBiasContradict) {

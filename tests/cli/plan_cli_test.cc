@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "longspan/cost/budget.h"
-#include "longspan/predict/calibration.h"
 #include "longspan/testing/command_line.h"
+#include "longspan/testing/even_calibration.h"
 
 namespace longspan::testing {
 namespace plan_cli_test {
@@ -141,10 +141,11 @@ TEST(PlanBadInput, TomlNamesTheLine) {
   };
   const std::string head = "[device.toy]\ntitle = \"Toy\"\nkind = \"accelerator\"\n";
   expect_wrong_input(plan_with(head + "peak = { fp16 = 2e12\n"), "line 4");
-  expect_wrong_input(plan_with(head + "peak = { fp16 = -2e12 }\n"), "line 4: fp16 of toy");
+  expect_wrong_input(plan_with(head + "peak = { fp16 = -2e12 }\n"), "line 4: peak.fp16 of toy");
   expect_wrong_input(plan_with(head + "peak = { fp16 = 1e12 }\n"), "has no bandwidth");
   expect_wrong_input(plan_with(head + "peek = 1\n"), "(line 4) 'peek'; did you mean 'peak'?");
   expect_wrong_input(plan_with("[gadget.toy]\n"), "has no [device.NAME]");
+  expect_wrong_input(plan_with(std::string("[\0", 2)), "byte 1 is a control character");
 }
 
 TEST(BuiltInDevices, AreComplete) {
@@ -180,12 +181,9 @@ TEST_F(EmptyCache, ABrokenCalibrationIsRefused) {
 }
 
 TEST_F(EmptyCache, AnotherMachinesCalibrationIsRefused) {
-  Calibration c;
-  c.machine = this_machine();
+  Calibration c = even_calibration();
   c.machine.cpu = "abacus";
-  const std::filesystem::path path = calibration_path(this_machine());
-  std::filesystem::create_directories(path.parent_path());
-  write_bytes(path, to_json(c).dump());
+  write_calibration(c);
   expect_wrong_input(longspan({"calibrate", "--show"}), "is for abacus");
 }
 

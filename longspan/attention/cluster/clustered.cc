@@ -1,6 +1,7 @@
 #include "longspan/attention/cluster/clustered.h"
 
 #include "longspan/base/error.h"
+#include "longspan/base/number.h"
 
 namespace longspan {
 
@@ -26,7 +27,7 @@ Heads take_rows(const AttentionShape& s, const ClusteredQueries& queries, std::s
 }  // namespace
 
 Abilities ClusteredAttention::can(const ClusteredConfig& config) {
-  ClusteredQueries::check(kName, config.clustering());
+  check_numbers(kName, config);
   return {.cross = true, .key_lengths = true, .grouped_heads = true};
 }
 

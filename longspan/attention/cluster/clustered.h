@@ -15,6 +15,7 @@
 #include "longspan/attention/cluster/clustered_queries.h"
 #include "longspan/attention/exact/flash.h"
 #include "longspan/attention/shown.h"
+#include "longspan/base/number.h"
 
 namespace longspan {
 
@@ -28,9 +29,9 @@ struct ClusteredConfig {
   void show_at(std::size_t tokens) { clusters = shown_size(tokens / 8, clusters); }
   template <class See>
   void visit(See see) {
-    see("clusters", clusters, "clusters of the queries of a head, C");
-    see("bits", bits, "bits of a hash");
-    see("iterations", iterations, "steps of k-means");
+    see("clusters", clusters, "clusters of the queries of a head, C", from_to(1, 1e6));
+    see("bits", bits, "bits of a hash", from_to(1, 63));
+    see("iterations", iterations, "steps of k-means", from_to(1, 1000));
     see("seed", seed, "of the planes that hash");
   }
   ClusteringConfig clustering() const { return {clusters, bits, iterations, seed}; }

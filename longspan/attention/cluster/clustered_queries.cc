@@ -24,16 +24,6 @@ constexpr std::size_t kTaskClusters = 16;  // clusters of a task
 ClusteredQueries::ClusteredQueries(const ClusteringConfig& config, const AttentionShape& shape)
     : config_(config), s_(shape), clusters_(std::min(config.clusters, shape.m)) {}
 
-void ClusteredQueries::check(std::string_view who, const ClusteringConfig& config) {
-  constexpr std::size_t kMostClusters = std::size_t{1} << 24U;
-  constexpr std::size_t kMostBits = 63;
-  require(config.clusters > 0 && config.clusters < kMostClusters, "[{}] {} clusters; need 1 to {}",
-          who, config.clusters, kMostClusters - 1);
-  require(config.bits > 0 && config.bits <= kMostBits, "[{}] hashes of {} bits; need 1 to {}", who,
-          config.bits, kMostBits);
-  require(config.iterations > 0, "[{}] {} iterations; need at least 1", who, config.iterations);
-}
-
 const Parameter& ClusteredQueries::declare(const ClusteringConfig& config,
                                            const AttentionSite& site) {
   const RandomKey key = derive(derive(config.seed, "clustered"), site.name);

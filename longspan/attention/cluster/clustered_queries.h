@@ -36,7 +36,6 @@ class ClusteredQueries {
 
   // The constant "<site>.planes" [bits, d + 1].
   static const Parameter& declare(const ClusteringConfig& config, const AttentionSite& site);
-  static void check(std::string_view who, const ClusteringConfig& config);
 
   std::size_t clusters() const { return clusters_; }  // C'
   // Bytes of arena that book() takes, and those of a call of assign() on top.

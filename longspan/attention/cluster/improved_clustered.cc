@@ -7,6 +7,7 @@
 #include "longspan/base/config.h"
 #include "longspan/base/error.h"
 #include "longspan/base/integers.h"
+#include "longspan/base/number.h"
 #include "longspan/base/parallel.h"
 #include "longspan/kernels/hash/cluster_keys.h"
 #include "longspan/kernels/rows/gather.h"
@@ -315,8 +316,7 @@ class ImprovedClusteredAttention::Run {
 };
 
 Abilities ImprovedClusteredAttention::can(const ImprovedClusteredConfig& config) {
-  ClusteredQueries::check(kName, config.clustering());
-  require(config.topk > 0, "[improved-clustered] topk is {}; need at least 1", config.topk);
+  check_numbers(kName, config);
   return {.causal = config.causal, .cross = true, .key_lengths = true, .grouped_heads = true};
 }
 

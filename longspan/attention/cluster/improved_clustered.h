@@ -56,10 +56,10 @@ struct ImprovedClusteredConfig {
   }
   template <class See>
   void visit(See see) {
-    see("clusters", clusters, "clusters of the queries of a head, C");
-    see("topk", topk, "keys that every query weighs itself, k");
-    see("bits", bits, "bits of a hash");
-    see("iterations", iterations, "steps of k-means");
+    see("clusters", clusters, "clusters of the queries of a head, C", from_to(1, 1e6));
+    see("topk", topk, "keys that every query weighs itself, k", from_to(1, 1e6));
+    see("bits", bits, "bits of a hash", from_to(1, 63));
+    see("iterations", iterations, "steps of k-means", from_to(1, 1000));
     see("gradient", gradient, "constant-mass leaves out the derivative of the mass on the k keys");
     see("causal", causal, "accept a causal mask: keys of the k that are not later");
     see("seed", seed, "of the planes that hash");

@@ -17,16 +17,22 @@ LshCode parse_buckets(const ReformerConfig& config) {
   LshCode code;
   code.rounds = config.rounds;
   if (config.buckets == "auto") return code;
+  constexpr std::size_t kMostBuckets = std::size_t{1} << 24U;
+  std::size_t buckets = 1;
   std::size_t count = 0;
   std::string_view rest = config.buckets;
   while (!rest.empty()) {
     const std::size_t end = std::min(rest.find('x'), rest.size());
-    const std::int64_t factor =
-        parse_integer(ReformerAttention::kName, "buckets", rest.substr(0, end));
-    require(factor > 0 && factor % 2 == 0 && count < code.factors.size(),
+    // Hashing takes as many products as there are factors, of a width that is their sum.
+    const auto factor = read_number<std::size_t>(ReformerAttention::kName, "buckets",
+                                                 rest.substr(0, end), from_to(2, 4096));
+    require(factor % 2 == 0 && count < code.factors.size(),
             "[reformer] buckets is '{}'; need up to {} even factors, as in 16x8", config.buckets,
             code.factors.size());
-    code.factors[count++] = static_cast<std::size_t>(factor);
+    buckets *= factor;
+    require(buckets <= kMostBuckets, "[reformer] buckets is '{}'; need a product of at most {}",
+            config.buckets, kMostBuckets);
+    code.factors[count++] = factor;
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
   return code;
@@ -35,10 +41,7 @@ LshCode parse_buckets(const ReformerConfig& config) {
 }  // namespace
 
 Abilities ReformerAttention::can(const ReformerConfig& config) {
-  constexpr std::size_t kMostRounds = 100;
-  require(config.chunk > 0, "[reformer] chunks of {} tokens; need at least 1", config.chunk);
-  require(config.rounds > 0 && config.rounds <= kMostRounds, "[reformer] {} rounds; need 1 to {}",
-          config.rounds, kMostRounds);
+  check_numbers(kName, config);
   parse_buckets(config);
   return {.causal = true, .key_lengths = true, .decode = true, .shared_qk = true};
 }

@@ -97,11 +97,11 @@ struct ReformerConfig {
   void show_at(std::size_t tokens) { chunk = shown_size(tokens / 8, chunk); }
   template <class See>
   void visit(See see) {
-    see("chunk", chunk, "tokens of a chunk, m");
-    see("rounds", rounds, "hashes of every token, R");
+    see("chunk", chunk, "tokens of a chunk, m", from_to(1, 1e7));
+    see("rounds", rounds, "hashes of every token, R", from_to(1, 100));
     see("buckets", buckets, "of a round, even; 16x8 multiplies two hashes; auto: twice the chunks");
-    see("before", before, "chunks before the own one that are seen");
-    see("after", after, "chunks behind it");
+    see("before", before, "chunks before the own one that are seen", from_to(0, 1e7));
+    see("after", after, "chunks behind it", from_to(0, 1e7));
     see("scaling", scaling, "trax: scores √d times as large, as Trax has them");
     see("same_bucket", same_bucket, "see tokens of the own bucket only");
     see("deduplicate", deduplicate, "a pair that meets in several rounds weighs once");

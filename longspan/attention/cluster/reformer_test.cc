@@ -276,7 +276,7 @@ TEST(Reformer, RefusesWithAReason) {
   EXPECT_EQ(message([] { ReformerAttention::can({.buckets = "7"}); }),
             "[reformer] buckets is '7'; need up to 4 even factors, as in 16x8");
   EXPECT_EQ(message([] { ReformerAttention::can({.chunk = 0}); }),
-            "[reformer] chunks of 0 tokens; need at least 1");
+            "[reformer] chunk is 0; need a whole number from 1 to 1e7");
   EXPECT_EQ(message([] { ReformerAttention::can({.wrap = "rond"}); }),
             "[reformer] unknown wrap 'rond'; did you mean 'round'? Known: none, round, all");
   const AttentionShape causal{.m = 8, .n = 8, .d = 4, .e = 4, .causal = true};

@@ -8,6 +8,7 @@
 #include "longspan/base/integers.h"
 #include "longspan/base/memory.h"
 #include "longspan/base/parallel.h"
+#include "longspan/base/sizes.h"
 #include "longspan/kernels/gemm/gemm.h"
 #include "longspan/kernels/rows/softmax.h"
 
@@ -26,7 +27,7 @@ struct alignas(64) Counts {
 
 std::size_t rows_at_once(const AttentionShape& s) { return std::min(kRowsAtATime, s.m); }
 
-std::size_t pairs_of(const AttentionShape& s) { return s.batch * s.heads * s.m * s.n; }
+std::size_t pairs_of(const AttentionShape& s) { return size_product(s.batch, s.heads, s.m, s.n); }
 
 // What is needed beside the counts: forward the whole matrix, backward each worker's rows of dS;
 // and each worker's scaled queries.

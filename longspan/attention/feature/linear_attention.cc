@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "longspan/base/error.h"
+#include "longspan/base/number.h"
 
 namespace longspan {
 
@@ -30,8 +31,8 @@ LinearAttention::LinearAttention(const LinearAttentionConfig& config)
       epsilon_(config.epsilon) {}
 
 Abilities LinearAttention::can(const LinearAttentionConfig& config) {
+  check_numbers(kName, config);
   const bool elu = config.features == LinearFeatures::kElu;
-  require(config.epsilon >= 0.0F, "[linear] epsilon is {}; need 0 or more", config.epsilon);
   return {.causal = elu, .cross = true, .key_lengths = true, .grouped_heads = true, .decode = elu};
 }
 

@@ -17,6 +17,7 @@
 #pragma once
 
 #include "longspan/attention/attention.h"
+#include "longspan/base/number.h"
 #include "longspan/kernels/feature/feature_scan.h"
 
 namespace longspan {
@@ -33,7 +34,7 @@ struct LinearAttentionConfig {
   template <class See>
   void visit(See see) {
     see("features", features, "φ: elu + 1, or softmax, which is not causal");
-    see("epsilon", epsilon, "of the denominator, elu only");
+    see("epsilon", epsilon, "of the denominator, elu only", from_to(0, 1));
   }
 };
 

@@ -6,12 +6,12 @@
 
 #include "longspan/attention/feature/linear_attention.h"
 #include "longspan/base/error.h"
+#include "longspan/base/number.h"
 
 namespace longspan {
 
 Abilities PerformerAttention::can(const PerformerConfig& c) {
-  require(c.epsilon >= 0.0F && c.sum_epsilon >= 0.0F && c.relu_epsilon >= 0.0F,
-          "[performer] an epsilon is negative; need 0 or more");
+  check_numbers(kName, c);
   require(c.sum_epsilon == 0.0F || c.epsilon > 0.0F || c.kernel == PerformerKernel::kRelu,
           "[performer] sum_epsilon is {} but epsilon is 0; need both or none", c.sum_epsilon);
   // With ε the maximum of all keys must be known, which no state can.

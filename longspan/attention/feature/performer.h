@@ -22,6 +22,7 @@
 
 #include "longspan/attention/attention.h"
 #include "longspan/attention/feature/performer_features.h"
+#include "longspan/base/number.h"
 #include "longspan/kernels/feature/feature_scan.h"
 
 namespace longspan {
@@ -45,14 +46,14 @@ struct PerformerConfig {
   template <class See>
   void visit(See see) {
     see("kernel", kernel, "positive and hyperbolic approximate the softmax, relu does not");
-    see("features", features, "M; 0: d·ln d");
+    see("features", features, "M; 0: d·ln d", from_to(0, 65536));
     see("orthogonal", orthogonal, "how blocks of d rows of Ω are made orthogonal");
     see("norms", norms, "of the rows of Ω: chi is unbiased, fixed varies less");
-    see("redraw", redraw, "steps of training between two draws of Ω; 0: never");
+    see("redraw", redraw, "steps of training between two draws of Ω; 0: never", from_to(0, 1e12));
     see("seed", seed, "of the draws");
-    see("epsilon", epsilon, "added to features, as public implementations do");
-    see("sum_epsilon", sum_epsilon, "added to the causal sum of features, likewise");
-    see("relu_epsilon", relu_epsilon, "added to features of kernel=relu");
+    see("epsilon", epsilon, "added to features, as public implementations do", from_to(0, 1));
+    see("sum_epsilon", sum_epsilon, "added to the causal sum of features, likewise", from_to(0, 1));
+    see("relu_epsilon", relu_epsilon, "added to features of kernel=relu", from_to(0, 1));
   }
 };
 

@@ -8,7 +8,9 @@
 #include "longspan/base/cost.h"
 #include "longspan/base/error.h"
 #include "longspan/base/integers.h"
+#include "longspan/base/number.h"
 #include "longspan/base/parallel.h"
+#include "longspan/base/thread_kept.h"
 #include "longspan/kernels/gemm/gemm.h"
 
 namespace longspan {
@@ -57,7 +59,7 @@ MatrixView<T> columns(const HeadsView<T>& x, std::size_t b, std::size_t piece, s
 }  // namespace
 
 Abilities LinformerAttention::can(const LinformerConfig& c) {
-  require(c.k > 0, "[linformer] k is 0; need at least one slot");
+  check_numbers(kName, c);
   return {.cross = true,
           .key_lengths = true,
           .dropout = true,
@@ -125,7 +127,8 @@ bool LinformerAttention::scores_first(const AttentionShape& s) const {
 
 AttentionCost LinformerAttention::cost(const AttentionShape& s) const {
   if (scores_first(s)) return scores_first_cost(s, config_.k);
-  thread_local std::vector<std::int32_t> lengths;
+  static const ThreadKept<std::vector<std::int32_t>> kept;
+  std::vector<std::int32_t>& lengths = kept();
   if (lengths.size() < s.batch) lengths.resize(s.batch);
   const std::size_t bars = Slots<float>::floats(s, slots(s.n));
   const Work projection = projection_work(s);

@@ -52,10 +52,10 @@ struct LinformerConfig {
   void show_at(std::size_t tokens) { k = shown_size(tokens / 8, k); }
   template <class See>
   void visit(See see) {
-    see("k", k, "slots that the sequence is projected to");
+    see("k", k, "slots that the sequence is projected to", from_to(1, 65536));
     see("sharing", sharing, "who has the same E and F");
     see("projection", projection, "convolution and pool shorten by neighbours");
-    see("length", length, "of the longest sequence; 0: the model's");
+    see("length", length, "of the longest sequence; 0: the model's", from_to(0, 1e9));
   }
 };
 

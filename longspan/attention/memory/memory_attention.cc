@@ -6,6 +6,7 @@
 
 #include "longspan/base/cost.h"
 #include "longspan/base/error.h"
+#include "longspan/base/number.h"
 #include "longspan/base/parallel.h"
 #include "longspan/kernels/rows/vector.h"
 
@@ -50,7 +51,7 @@ void each_row(const AttentionShape& s, const Body& body) {
 }  // namespace
 
 Abilities MemoryAttention::can(const MemoryConfig& config) {
-  require(config.tokens > 0, "[memory] tokens is 0; need at least one, or flash");
+  check_numbers(kName, config);
   Abilities able = Abilities::all();
   able.exact = false;  // it is, over more than the sequence
   able.cross = false;

@@ -21,6 +21,7 @@
 
 #include "longspan/attention/attention.h"
 #include "longspan/attention/exact/flash.h"
+#include "longspan/base/number.h"
 
 namespace longspan {
 
@@ -29,7 +30,7 @@ struct MemoryConfig {
   bool operator==(const MemoryConfig&) const = default;
   template <class See>
   void visit(See see) {
-    see("tokens", tokens, "learned keys and values of a head, p");
+    see("tokens", tokens, "learned keys and values of a head, p", from_to(1, 65536));
   }
 };
 

@@ -7,7 +7,9 @@
 #include "longspan/base/cost.h"
 #include "longspan/base/error.h"
 #include "longspan/base/integers.h"
+#include "longspan/base/number.h"
 #include "longspan/base/parallel.h"
+#include "longspan/base/thread_kept.h"
 #include "longspan/kernels/gemm/gemm.h"
 #include "longspan/kernels/rows/vector.h"
 
@@ -56,7 +58,7 @@ struct Bars {
 }  // namespace
 
 Abilities MemoryCompressedAttention::can(const MemoryCompressedConfig& config) {
-  require(config.stride > 0, "[memory-compressed] stride is 0; need 1 or more");
+  check_numbers(kName, config);
   return {
       .causal = true, .key_lengths = true, .dropout = true, .grouped_heads = true, .decode = true};
 }
@@ -126,7 +128,8 @@ Work MemoryCompressedAttention::sum_work(const AttentionShape& s) const {
 }
 
 AttentionCost MemoryCompressedAttention::cost(const AttentionShape& s) const {
-  thread_local std::vector<std::int32_t> lengths;
+  static const ThreadKept<std::vector<std::int32_t>> kept;
+  std::vector<std::int32_t>& lengths = kept();
   if (lengths.size() < s.batch) lengths.resize(s.batch);
   const std::size_t bars = Bars<float>::floats(s, slots(s.n));
   AttentionCost cost;

@@ -22,6 +22,7 @@
 #include "longspan/attention/attention.h"
 #include "longspan/attention/exact/flash.h"
 #include "longspan/base/integers.h"
+#include "longspan/base/number.h"
 
 namespace longspan {
 
@@ -30,7 +31,7 @@ struct MemoryCompressedConfig {
   bool operator==(const MemoryCompressedConfig&) const = default;
   template <class See>
   void visit(See see) {
-    see("stride", stride, "tokens that become one key, s");
+    see("stride", stride, "tokens that become one key, s", from_to(1, 1024));
   }
 };
 

@@ -6,12 +6,11 @@
 #include "longspan/attention/pattern/block_sparse.h"
 #include "longspan/base/error.h"
 #include "longspan/base/integers.h"
+#include "longspan/base/number.h"
 
 namespace longspan {
 
 namespace {
-
-constexpr std::size_t kMostRandom = 64;
 
 // Blocks [begin, end) from which block t may draw, without the window.
 struct Candidates {
@@ -122,7 +121,7 @@ class BigBirdPattern final : public BlockPattern {
     if (config_.etc == 0 && !shape().causal) add(count - 1);
     const std::size_t last = std::min(block + (shape().causal ? 0 : half), count - 1);
     for (std::size_t t = block - std::min(block, half); t <= last; ++t) add(t);
-    std::array<std::size_t, kMostRandom> drawn;
+    std::array<std::size_t, BigBirdConfig::kMostRandom> drawn;
     const std::size_t random = attention_.draw(h, block, count, shape().causal, drawn);
     for (std::size_t i = 0; i < random; ++i) add(drawn[i]);
     std::ranges::sort(room.first(used), {}, &KeyRange::begin);
@@ -163,11 +162,9 @@ class BigBirdPattern final : public BlockPattern {
 };
 
 Abilities BigBirdAttention::can(const BigBirdConfig& config) {
-  require(config.block > 0, "[bigbird] blocks of 0 tokens; need at least 1");
+  check_numbers(kName, config);
   require(config.window % 2 == 1, "[bigbird] a window of {} blocks; need an odd number",
           config.window);
-  require(config.random <= kMostRandom, "[bigbird] {} random blocks; need at most {}",
-          config.random, kMostRandom);
   return {
       .causal = true, .key_lengths = true, .dropout = true, .grouped_heads = true, .decode = true};
 }
@@ -220,7 +217,7 @@ std::string_view BigBirdAttention::reason(const AttentionShape& s, std::size_t h
   };
   if (is_global(query) || is_global(key)) return "global";
   if ((query > key ? query - key : key - query) <= config_.window / 2) return "window";
-  std::array<std::size_t, kMostRandom> drawn{};
+  std::array<std::size_t, BigBirdConfig::kMostRandom> drawn{};
   const auto others = std::span(drawn).first(draw(head, query, blocks, s.causal, drawn));
   return std::ranges::find(others, key) != others.end() ? "random" : "";
 }

@@ -29,10 +29,13 @@
 #include "longspan/attention/attention.h"
 #include "longspan/attention/pattern/pattern.h"
 #include "longspan/attention/shown.h"
+#include "longspan/base/number.h"
 
 namespace longspan {
 
 struct BigBirdConfig {
+  static constexpr std::size_t kMostRandom = 64;
+
   std::size_t block = 64;
   std::size_t window = 3;  // blocks
   std::size_t random = 3;  // blocks
@@ -44,10 +47,11 @@ struct BigBirdConfig {
   void show_at(std::size_t tokens) { block = shown_size(tokens / 16, block); }
   template <class See>
   void visit(See see) {
-    see("block", block, "tokens of a block; multiples of 64 fill the tiles");
-    see("window", window, "blocks of the window, an odd number");
-    see("random", random, "blocks that are drawn, by head and layer");
-    see("etc", etc, "global tokens in front, and nothing random; 0: the first and the last block");
+    see("block", block, "tokens of a block; multiples of 64 fill the tiles", from_to(1, 1e7));
+    see("window", window, "blocks of the window, an odd number", from_to(1, 1e7));
+    see("random", random, "blocks that are drawn, by head and layer", from_to(0, kMostRandom));
+    see("etc", etc, "global tokens in front, and nothing random; 0: the first and the last block",
+        from_to(0, 1e7));
     see("seed", seed, "of the draw");
     see("padded", padded, "count blocks over the padded length, as Hugging Face does");
   }

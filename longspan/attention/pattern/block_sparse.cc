@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "longspan/attention/pattern/block_sparse_run.h"
+#include "longspan/base/thread_kept.h"
 #include "longspan/kernels/rows/vector.h"
 
 namespace longspan {
@@ -93,7 +94,8 @@ SparseHead sparse_head(const BlockPattern& pattern, const SparseInputs& in, cons
 }
 
 std::span<KeyRange> counting_room(std::size_t most) {
-  thread_local std::vector<KeyRange> room;
+  static const ThreadKept<std::vector<KeyRange>> kept;
+  std::vector<KeyRange>& room = kept();
   if (room.size() < most) room.resize(most);
   return room;
 }
@@ -185,7 +187,12 @@ SparseInputs SparseInputs::of(const AttentionInputs& in) {
 }
 
 AttentionCost sparse_cost(const BlockPattern& pattern, const RelativeSizes& relative) {
+  // Distances are told apart pair of tiles by pair of tiles, which for more takes minutes.
+  constexpr std::size_t kMostRelativeKeys = std::size_t{1} << 17U;
   const AttentionShape& s = pattern.shape();
+  require((relative.table == 0 && relative.keys == 0) || s.n <= kMostRelativeKeys,
+          "[attention] {} keys with relative positions; need at most {}, or another mechanism", s.n,
+          kMostRelativeKeys);
   const TileCounts counts = count(pattern, relative);
   AttentionCost cost;
   cost.forward = forward_work(s, counts, RelativeCounts::of(relative, s));

@@ -5,6 +5,7 @@
 #include "longspan/attention/pattern/block_sparse.h"
 #include "longspan/base/error.h"
 #include "longspan/base/integers.h"
+#include "longspan/base/number.h"
 
 namespace longspan {
 
@@ -85,11 +86,7 @@ class LocalPattern final : public BlockPattern {
 }  // namespace
 
 Abilities LocalAttention::can(const LocalConfig& config) {
-  constexpr std::size_t kMost = std::size_t{1} << 31U;
-  require(config.block > 0 && config.block < kMost && config.before < kMost && config.after < kMost,
-          "[local] blocks of {} tokens, {} before and {} after; need at least one token and less "
-          "than 2^31 of each",
-          config.block, config.before, config.after);
+  check_numbers(kName, config);
   return {
       .causal = true, .key_lengths = true, .dropout = true, .grouped_heads = true, .decode = true};
 }

@@ -15,6 +15,7 @@
 #include "longspan/attention/attention.h"
 #include "longspan/attention/pattern/pattern.h"
 #include "longspan/attention/shown.h"
+#include "longspan/base/number.h"
 
 namespace longspan {
 
@@ -28,9 +29,9 @@ struct LocalConfig {
   void show_at(std::size_t tokens) { block = shown_size(tokens / 8, block); }
   template <class See>
   void visit(See see) {
-    see("block", block, "tokens of a block");
-    see("before", before, "blocks before the own one that are seen");
-    see("after", after, "blocks behind it");
+    see("block", block, "tokens of a block", from_to(1, 1e7));
+    see("before", before, "blocks before the own one that are seen", from_to(0, 1e7));
+    see("after", after, "blocks behind it", from_to(0, 1e7));
     see("wrap", wrap, "the first block follows the last; not causal");
   }
 };

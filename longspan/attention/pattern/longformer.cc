@@ -6,6 +6,7 @@
 #include "longspan/attention/pattern/longformer_pattern.h"
 #include "longspan/base/config.h"
 #include "longspan/base/error.h"
+#include "longspan/base/thread_kept.h"
 #include "longspan/kernels/rows/vector.h"
 
 namespace longspan {
@@ -47,9 +48,8 @@ SparseInputs projected_inputs(const AttentionShape& s, ConstMatrix q, ConstMatri
 std::vector<std::size_t> parse_dilations(const LongformerConfig& config) {
   std::vector<std::size_t> dilations;
   for (const std::string& text : split_list(config.dilation, ':')) {
-    const std::int64_t value = parse_integer(LongformerAttention::kName, "dilation", text);
-    require(value > 0, "[longformer] dilation is '{}'; need numbers from 1", config.dilation);
-    dilations.push_back(static_cast<std::size_t>(value));
+    dilations.push_back(
+        read_number<std::size_t>(LongformerAttention::kName, "dilation", text, from_to(1, 1e7)));
   }
   return dilations;
 }
@@ -91,6 +91,7 @@ struct LongformerAttention::Projected {
 };
 
 Abilities LongformerAttention::can(const LongformerConfig& config) {
+  check_numbers(kName, config);
   parse_dilations(config);
   return {.causal = true, .key_lengths = true, .decode = true};
 }
@@ -190,7 +191,8 @@ LongformerGlobals LongformerAttention::find_globals(const AttentionShape& s,
 AttentionCost LongformerAttention::cost(const AttentionShape& s) const {
   check_more(s);
   if (decodes(s)) return cached_cost(s);
-  thread_local std::vector<std::uint32_t> memory;
+  static const ThreadKept<std::vector<std::uint32_t>> kept;
+  std::vector<std::uint32_t>& memory = kept();
   const std::size_t total = count_globals(s);
   if (memory.size() < s.batch + 1 + total) memory.resize(s.batch + 1 + total);
   const LongformerGlobals globals = find_globals(s, std::span(memory).first(s.batch + 1 + total));

@@ -26,6 +26,7 @@
 #include "longspan/attention/attention.h"
 #include "longspan/attention/pattern/pattern.h"
 #include "longspan/attention/shown.h"
+#include "longspan/base/number.h"
 
 namespace longspan {
 
@@ -38,9 +39,10 @@ struct LongformerConfig {
   void show_at(std::size_t tokens) { window = 2 * shown_size(tokens / 16, window / 2); }
   template <class See>
   void visit(See see) {
-    see("window", window, "neighbours, of both sides together");
+    see("window", window, "neighbours, of both sides together", from_to(0, 1e7));
     see("dilation", dilation, "distance between neighbours; by head as 1:1:2:4");
-    see("global", global, "the first tokens are global, where the batch marks none");
+    see("global", global, "the first tokens are global, where the batch marks none",
+        from_to(0, 1e7));
   }
 };
 

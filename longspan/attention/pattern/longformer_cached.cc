@@ -5,6 +5,7 @@
 #include "longspan/attention/pattern/longformer.h"
 #include "longspan/attention/pattern/longformer_pattern.h"
 #include "longspan/attention/position/relative_table.h"
+#include "longspan/base/thread_kept.h"
 #include "longspan/kernels/gemm/gemm.h"
 
 namespace longspan {
@@ -32,7 +33,8 @@ std::size_t LongformerAttention::note_floats(const AttentionShape& s) const {
 }
 
 AttentionCost LongformerAttention::cached_cost(const AttentionShape& s) const {
-  thread_local std::vector<std::uint32_t> memory;
+  static const ThreadKept<std::vector<std::uint32_t>> kept;
+  std::vector<std::uint32_t>& memory = kept();
   const std::size_t lists = s.batch + 1 + count_globals(s);
   if (memory.size() < lists) memory.resize(lists);
   const LongformerGlobals globals = find_globals(s, std::span(memory).first(lists));

@@ -2,6 +2,7 @@
 
 #include "longspan/attention/pattern/window_pattern.h"
 #include "longspan/base/error.h"
+#include "longspan/base/number.h"
 
 namespace longspan {
 
@@ -16,7 +17,7 @@ WindowPattern pattern_of(const WindowConfig& config, const AttentionShape& shape
 }  // namespace
 
 Abilities WindowAttention::can(const WindowConfig& config) {
-  require(config.dilation > 0, "[window] dilation is 0; need at least 1");
+  check_numbers(kName, config);
   return {
       .causal = true, .key_lengths = true, .dropout = true, .grouped_heads = true, .decode = true};
 }

@@ -14,6 +14,7 @@
 #include "longspan/attention/attention.h"
 #include "longspan/attention/pattern/pattern.h"
 #include "longspan/attention/shown.h"
+#include "longspan/base/number.h"
 
 namespace longspan {
 
@@ -26,8 +27,8 @@ struct WindowConfig {
   void show_at(std::size_t tokens) { window = 2 * shown_size(tokens / 16, window / 2); }
   template <class See>
   void visit(See see) {
-    see("window", window, "neighbours, of both sides together");
-    see("dilation", dilation, "distance between neighbours");
+    see("window", window, "neighbours, of both sides together", from_to(0, 1e7));
+    see("dilation", dilation, "distance between neighbours", from_to(1, 1e7));
     see("two_sided", two_sided, "false: only earlier tokens, as if causal");
   }
 };

@@ -6,7 +6,9 @@
 
 #include "longspan/attention/position/relative_table.h"
 #include "longspan/base/error.h"
+#include "longspan/base/number.h"
 #include "longspan/base/parallel.h"
+#include "longspan/base/thread_kept.h"
 #include "longspan/kernels/gemm/gemm.h"
 #include "longspan/kernels/rows/norm.h"
 #include "longspan/kernels/rows/vector.h"
@@ -39,7 +41,7 @@ struct DebertaAttention::Positions {
 };
 
 Abilities DebertaAttention::can(const DebertaConfig& config) {
-  require(config.span > 0, "[deberta] a span of 0; need at least 1");
+  check_numbers(kName, config);
   require(config.buckets % 2 == 0 && config.buckets != 2,
           "[deberta] {} buckets; need 0 or an even number from 4", config.buckets);
   require(config.buckets == 0 || config.span > config.buckets / 2 + 1,
@@ -168,7 +170,8 @@ std::size_t DebertaAttention::projection_bytes(const AttentionShape& s) const {
 
 AttentionCost DebertaAttention::cost(const AttentionShape& s) const {
   check_more(s);
-  thread_local std::vector<std::int32_t> buckets;
+  static const ThreadKept<std::vector<std::int32_t>> kept;
+  std::vector<std::int32_t>& buckets = kept();
   if (buckets.size() < bucket_count(s.n)) buckets.resize(bucket_count(s.n));
   fill_buckets(s.n, std::span(buckets).first(bucket_count(s.n)));
   const std::size_t k2 = rows();

@@ -24,6 +24,7 @@
 #pragma once
 
 #include "longspan/attention/attention.h"
+#include "longspan/base/number.h"
 
 namespace longspan {
 
@@ -41,8 +42,9 @@ struct DebertaConfig {
   bool operator==(const DebertaConfig&) const = default;
   template <class See>
   void visit(See see) {
-    see("span", span, "the largest distance that is told apart");
-    see("buckets", buckets, "logarithmic, on each side; 0: every distance its own");
+    see("span", span, "the largest distance that is told apart", from_to(1, 65536));
+    see("buckets", buckets, "logarithmic, on each side; 0: every distance its own",
+        from_to(0, 65536));
     see("c2p", c2p, "content to position");
     see("p2c", p2c, "position to content");
     see("share", share, "queries' and keys' projections serve positions too");
@@ -50,7 +52,7 @@ struct DebertaConfig {
     see("content_bias", content_bias,
         "the projection of keys has one where queries' and values' have");
     see("norm", norm, "LayerNorm on the table of distances");
-    see("epsilon", epsilon, "of the norm");
+    see("epsilon", epsilon, "of the norm", above_to(0, 1));
   }
 };
 

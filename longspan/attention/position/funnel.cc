@@ -7,6 +7,7 @@
 #include "longspan/attention/position/relative_table.h"
 #include "longspan/base/error.h"
 #include "longspan/base/parallel.h"
+#include "longspan/base/thread_kept.h"
 #include "longspan/kernels/gemm/gemm.h"
 #include "longspan/kernels/rows/vector.h"
 #include "longspan/kernels/tiled/tile_layout.h"
@@ -260,7 +261,8 @@ Work FunnelAttention::spread_work(const AttentionShape& s) const {
 }
 
 AttentionCost FunnelAttention::cost(const AttentionShape& s) const {
-  thread_local std::vector<std::int32_t> buckets;
+  static const ThreadKept<std::vector<std::int32_t>> kept;
+  std::vector<std::int32_t>& buckets = kept();
   if (buckets.size() < bucket_count(s)) buckets.resize(bucket_count(s));
   fill_buckets(s, std::span(buckets).first(bucket_count(s)));
   const std::size_t count = distance_count(s);

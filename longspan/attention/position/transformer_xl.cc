@@ -5,6 +5,7 @@
 
 #include "longspan/attention/position/relative_table.h"
 #include "longspan/base/error.h"
+#include "longspan/base/thread_kept.h"
 #include "longspan/kernels/gemm/gemm.h"
 #include "longspan/kernels/rows/vector.h"
 #include "longspan/kernels/tiled/tile_layout.h"
@@ -188,8 +189,10 @@ std::size_t TransformerXlAttention::prepare_bytes(const AttentionShape& s) const
 
 AttentionCost TransformerXlAttention::cost(const AttentionShape& s) const {
   check_more(s);
-  thread_local std::vector<std::int32_t> lengths;
-  thread_local std::vector<std::int32_t> buckets;
+  static const ThreadKept<std::vector<std::int32_t>> kept_lengths;
+  std::vector<std::int32_t>& lengths = kept_lengths();
+  static const ThreadKept<std::vector<std::int32_t>> kept_buckets;
+  std::vector<std::int32_t>& buckets = kept_buckets();
   if (lengths.size() < s.batch) lengths.resize(s.batch);
   const AttentionShape all = extended(s, lengths);
   const Distances distances(s);

@@ -1,11 +1,14 @@
 #include "longspan/kernels/gemm/gemm.h"
 
 #include <dnnl.h>
+#include <execinfo.h>
 #include <omp.h>
 
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <cstdlib>
+#include <vector>
 
 #include "longspan/base/call.h"
 #include "longspan/base/error.h"
@@ -41,6 +44,48 @@ class OneThread {
 
 dnnl_dim_t leading(ConstMatrix x) {  // a view of one row may carry any stride
   return static_cast<dnnl_dim_t>(std::max({x.stride, x.cols, std::size_t{1}}));
+}
+
+void library_product(ConstMatrix a, ConstMatrix b, Matrix c, const GemmOptions& o) {
+  const detail::GemmShape s = shape_of(a, b, o);
+  const dnnl_status_t status =
+      dnnl_sgemm(o.transpose_a ? 'T' : 'N', o.transpose_b ? 'T' : 'N', static_cast<dnnl_dim_t>(s.m),
+                 static_cast<dnnl_dim_t>(s.n), static_cast<dnnl_dim_t>(s.k), o.alpha, a.data,
+                 leading(a), b.data, leading(b), o.add ? 1.0F : 0.0F, c.data, leading(c));
+  if (status == dnnl_success) return;
+  throw SystemError(
+      status == dnnl_out_of_memory
+          ? fmt::format("[gemm] the machine refused memory for a product of {} × {} × {}", s.m, s.n,
+                        s.k)
+          : fmt::format("[gemm] oneDNN refused a product of {} × {} × {} with status {}", s.m, s.n,
+                        s.k, static_cast<int>(status)));
+}
+
+// A product of vectors and products of matrices are compiled apart.
+void compile_library() {
+  constexpr std::size_t kBytes = std::size_t{16} << 20U;  // 6 MiB of kernels, and what makes them
+  void* const memory = std::malloc(kBytes);               // NOLINT: nothing is kept in it
+  if (memory == nullptr) {
+    throw SystemError(fmt::format(
+        "[gemm] the machine refused {} bytes for the kernels of products; free some memory",
+        kBytes));
+  }
+  std::free(memory);  // NOLINT
+  // What oneDNN throws all the same passes through pthread_once, where glibc needs the unwinder: it
+  // is loaded here, as long as there is memory for it.
+  void* frame = nullptr;
+  static_cast<void>(::backtrace(&frame, 1));
+  constexpr std::size_t kSide = 8;
+  const std::vector<float> zeros(kSide * kSide);
+  std::vector<float> product(kSide * kSide);
+  for (const std::size_t n : {std::size_t{1}, kSide}) {
+    for (const bool a : {false, true}) {
+      for (const bool b : {false, true}) {
+        library_product({zeros.data(), n, n}, {zeros.data(), n, n}, {product.data(), n, n},
+                        {.transpose_a = a, .transpose_b = b});
+      }
+    }
+  }
 }
 
 constexpr auto kNothing = [](Matrix, std::size_t, std::size_t) {};
@@ -103,15 +148,22 @@ void library_gemm(ConstMatrix a, ConstMatrix b, Matrix c, const GemmOptions& o) 
     for (std::size_t i = 0; i < s.m; ++i) std::ranges::fill(c.row(i), 0.0F);
     return;
   }
+  prepare_products();
   const OneThread one;
-  [[maybe_unused]] const dnnl_status_t status =
-      dnnl_sgemm(o.transpose_a ? 'T' : 'N', o.transpose_b ? 'T' : 'N', static_cast<dnnl_dim_t>(s.m),
-                 static_cast<dnnl_dim_t>(s.n), static_cast<dnnl_dim_t>(s.k), o.alpha, a.data,
-                 leading(a), b.data, leading(b), o.add ? 1.0F : 0.0F, c.data, leading(c));
-  assert(status == dnnl_success);
+  library_product(a, b, c, o);
 }
 
 }  // namespace detail
+
+void prepare_products() {
+  static const bool prepared = [] {
+    parallel_for(workers(), [](std::size_t, std::size_t) {});  // OpenMP's threads want memory too
+    const OneThread one;
+    compile_library();
+    return true;
+  }();
+  static_cast<void>(prepared);
+}
 
 void gemm_serial(ConstMatrix a, ConstMatrix b, Matrix c, GemmOptions options) {
   assert(fits(a, b, c, options));

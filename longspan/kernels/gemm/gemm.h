@@ -24,6 +24,12 @@ struct GemmOptions {
   float alpha = 1.0F;        // scales the product; not metered: it is folded into the kernel
 };
 
+// What products take beside their operands, once and for all: the threads are started, and oneDNN
+// compiles its kernels, which it does not survive when the machine refuses it memory. Throws
+// SystemError instead, and happens by itself if nobody asks; who asks early does not find out in the
+// midst of a run.
+void prepare_products();
+
 // C = α·op(A)·op(B), or C += α·op(A)·op(B).
 void gemm(ConstMatrix a, ConstMatrix b, Matrix c, GemmOptions options = {});
 

@@ -1,0 +1,42 @@
+// longspan help: what `longspan COMMAND --help` says.
+#include <fmt/core.h>
+
+#include <memory>
+#include <vector>
+
+#include "command.h"
+#include "longspan/base/config.h"
+
+namespace longspan::cli {
+
+namespace {
+
+void print_help(const CLI::App& app, const std::string& name) {
+  // CLI11 would go on to the command that runs, which is this one.
+  if (name.empty()) {
+    fmt::print("{}",
+               app.get_formatter()->make_help(&app, app.get_name(), CLI::AppFormatMode::Normal));
+    return;
+  }
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (command->get_group().empty()) continue;
+    if (command->get_name() == name) {
+      fmt::print("{}", command->help(app.get_name()));
+      return;
+    }
+    names.push_back(command->get_name());
+  }
+  throw_unknown("help", "command", name, {names.begin(), names.end()});
+}
+
+}  // namespace
+
+void add_help(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("help", "What a command does and which options it has");
+  const auto name = std::make_shared<std::string>();
+  command->add_option("command", *name, "One of the commands; all of them unless given");
+  command->callback([&app, name] { print_help(app, *name); });
+}
+
+}  // namespace longspan::cli

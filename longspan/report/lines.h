@@ -1,0 +1,23 @@
+// Text in lines of a width that is counted in characters, as a terminal shows them.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace longspan {
+
+// Of a terminal that does not say.
+inline constexpr std::size_t kUsualColumns = 80;
+
+// Characters of UTF-8.
+std::size_t text_columns(std::string_view text);
+
+// At most `columns` characters, the last of them an ellipsis where there are more.
+std::string clipped(std::string_view text, std::size_t columns);
+
+// Broken between words, with the end of each line; a word that is too long has a line of its own.
+// Lines after the first are set in like the first.
+std::string wrapped(std::string_view text, std::size_t columns);
+
+}  // namespace longspan
