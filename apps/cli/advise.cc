@@ -19,8 +19,9 @@
 #include "longspan/compare/compare_plan.h"
 #include "longspan/predict/sampling.h"
 #include "longspan/report/compare_summary.h"
-#include "longspan/report/lines.h"
 #include "progress.h"
+#include "table.h"
+#include "terminal.h"
 
 namespace longspan::cli {
 
@@ -83,18 +84,18 @@ std::string interval_text(const CompareTime& t) {
 std::string bytes_text(double bytes) { return format_bytes(static_cast<std::uint64_t>(bytes)); }
 
 void print_table(const Advice& advice) {
-  fmt::print("{:<30} {:>10} {:>19} {:>10} {:>7}\n", "attention", "predicted", "interval", "memory",
-             "error");
+  Table table(
+      {{"attention"}, {"predicted", true}, {"interval", true}, {"memory", true}, {"error", true}});
   std::size_t shown = 0;
   for (const AdviceCandidate& c : advice.candidates) {
     const bool baseline = c.attention == "flash";
     if (!c.refused.empty() || (shown++ >= kShown && !baseline)) continue;
     const CompareTime& t = c.prediction.time;
-    fmt::print("{:<30} {:>10} {:>19} {:>10} {:>7}\n", clipped(c.attention, 30),
-               time_text(*t.predicted), interval_text(t),
+    table.add({c.attention, time_text(*t.predicted), interval_text(t),
                bytes_text(*c.prediction.memory.predicted),
-               c.error ? fmt::format("{:.2g}", *c.error) : "");
+               c.error ? fmt::format("{:.2g}", *c.error) : ""});
   }
+  table.print();
 }
 
 // Measures the pick beside flash, here.
@@ -197,8 +198,9 @@ void run(const AdviseOptions& o, const Common& common) {
   require(pick != nullptr, "[advise] nothing answers: {} {}; need fewer constraints",
           advice.candidates.front().attention, advice.candidates.front().refused);
   print_table(advice);
-  fmt::print("\n{}\n{}\n", wrapped(why(calibration, q, advice), kUsualColumns),
-             command_of(q, *pick));
+  fmt::print("\n");
+  print_wrapped("", why(calibration, q, advice));
+  fmt::print("\n{}\n", command_of(q, *pick));
 }
 
 }  // namespace

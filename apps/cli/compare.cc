@@ -1,5 +1,6 @@
 // longspan compare: every attention mechanism on this machine, predicted and measured.
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -27,6 +28,7 @@
 #include "output.h"
 #include "output_file.h"
 #include "stop.h"
+#include "terminal.h"
 
 namespace longspan::cli {
 
@@ -140,9 +142,13 @@ PlanRequest request_of(const CompareOptions& o) {
 void show(const CompareRecord& record, const std::optional<CompareRecord>& against,
           const CompareOptions& o, const Common& common) {
   if (common.json) return fmt::print("{}\n", to_json(record).dump(2));
-  if (o.csv) return fmt::print("{}", compare_csv(record));
-  fmt::print("{}", compare_text(record));
-  if (against) fmt::print("\n{}", compare_against(record, *against));
+  if (o.csv) {
+    print_verbatim();
+    return fmt::print("{}", compare_csv(record));
+  }
+  const std::size_t width = terminal_width(STDOUT_FILENO);
+  fmt::print("{}", compare_text(record, width));
+  if (against) fmt::print("\n{}", compare_against(record, *against, width));
   flush_output();
 }
 

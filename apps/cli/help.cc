@@ -1,30 +1,32 @@
 // longspan help: what `longspan COMMAND --help` says.
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <memory>
 #include <vector>
 
 #include "command.h"
 #include "longspan/base/config.h"
+#include "terminal.h"
 
 namespace longspan::cli {
 
 namespace {
 
+void print_fitted(const std::string& text) {
+  fmt::print("{}", fitted(shown(text), terminal_width(STDOUT_FILENO)));
+}
+
 void print_help(const CLI::App& app, const std::string& name) {
   // CLI11 would go on to the command that runs, which is this one.
   if (name.empty()) {
-    fmt::print("{}",
-               app.get_formatter()->make_help(&app, app.get_name(), CLI::AppFormatMode::Normal));
-    return;
+    return print_fitted(
+        app.get_formatter()->make_help(&app, app.get_name(), CLI::AppFormatMode::Normal));
   }
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
     if (command->get_group().empty()) continue;
-    if (command->get_name() == name) {
-      fmt::print("{}", command->help(app.get_name()));
-      return;
-    }
+    if (command->get_name() == name) return print_fitted(command->help(app.get_name()));
     names.push_back(command->get_name());
   }
   throw_unknown("help", "command", name, {names.begin(), names.end()});

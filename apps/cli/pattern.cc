@@ -101,7 +101,7 @@ void add_pattern(CLI::App& app, const Common& common) {
                    "KIND[:key=value,…], as longspan list names it; sizes that are not given scale "
                    "with the length")
       ->required();
-  add_number(*command, "--length", o->request.length, "Tokens", from_to(1, 65536));
+  add_number(*command, "--length", o->request.length, "Tokens", from_to(1, 1e9));
   add_number(*command, "--heads", o->request.heads, "Heads", from_to(1, 1024));
   add_number(*command, "--head", o->request.head, "The head to show", from_to(0, 1023));
   command->add_flag("--causal", o->request.causal, "With a causal mask");

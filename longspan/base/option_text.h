@@ -9,54 +9,42 @@
 #include <type_traits>
 #include <vector>
 
+#include "longspan/base/number.h"
+
 namespace longspan {
 
 struct OptionText {
   std::string name;
   std::string standard;  // its value unless given
-  std::string values;    // "a whole number", "qr, hadamard or none"
+  std::string values;    // "a whole number from 1 to 63", "qr, hadamard or none"
   std::string purpose;
 };
 
 namespace detail {
 
-// Of what stands behind the value in see("name", field, …), the first that `words` has words for.
-template <class Words>
-std::string first_words(const Words& /*words*/) {
-  return "";
-}
-template <class Words, class First, class... Rest>
-std::string first_words(const Words& words, const First& first, const Rest&... rest) {
-  const std::string found = words(first);
-  return found.empty() ? first_words(words, rest...) : found;
-}
-
 template <class Field>
 std::string values_of(const auto&... more) {
-  if constexpr (std::same_as<Field, bool>) return "true or false";
-  if constexpr (requires { Field::list(); }) return Field::list();
-  if constexpr (!std::is_arithmetic_v<Field>) return "text";
-  const std::string bounds = first_words(
-      [](const auto& each) {
-        if constexpr (requires { in_words(each, std::integral<Field>); }) {
-          return in_words(each, std::integral<Field>);
-        }
-        return std::string();
-      },
-      more...);
-  if (!bounds.empty()) return bounds;
-  return std::integral<Field> ? "a whole number" : "a number";
+  if constexpr (std::same_as<Field, bool>) {
+    return "true or false";
+  } else if constexpr (is_number<Field>) {
+    return in_words(bounds_among<Field>(more...), std::integral<Field>);
+  } else if constexpr (requires { Field::list(); }) {
+    return Field::list();
+  } else {
+    return "text";
+  }
 }
 
+// The text among what stands behind the value in see("name", field, …).
 std::string purpose_among(const auto&... more) {
-  return first_words(
-      [](const auto& each) {
-        if constexpr (std::convertible_to<decltype(each), std::string_view>) {
-          return std::string(std::string_view(each));
-        }
-        return std::string();
-      },
-      more...);
+  std::string purpose;
+  const auto look = [&](const auto& each) {
+    if constexpr (std::convertible_to<decltype(each), std::string_view>) {
+      purpose = std::string_view(each);
+    }
+  };
+  (look(more), ...);
+  return purpose;
 }
 
 }  // namespace detail

@@ -44,6 +44,7 @@ const std::vector<Words> kTables = {
     {"plan", "--parameters", "1e9", "--tokens", "20e9", "--device", "a100-80gb"},
     {"plan", "--list"},
     {"--help"},
+    {"help", "compare"},
     {"cost", "--help"},
     {"train", "text", "--help"},
 };
