@@ -15,10 +15,8 @@ namespace {
 constexpr std::chrono::milliseconds kTerminalPause{100};
 constexpr std::chrono::seconds kLogPause{10};
 constexpr std::size_t kBarWidth = 20;
-constexpr std::size_t kLeastForBar = 60;  // columns; below, the words need all of them
 
-std::string bar(double share, std::size_t width) {
-  if (width < kLeastForBar) return "";
+std::string bar(double share) {
   const bool unicode = has_unicode();
   const auto filled = static_cast<std::size_t>(share * static_cast<double>(kBarWidth));
   std::string text = "[";
@@ -62,7 +60,8 @@ void Progress::show(double share, double eta, const std::string& text) {
   if (!terminal_) return fmt::print(stderr, "{}\n", line);
   // The last column stays empty: some terminals break the line when it is written to.
   const std::size_t width = terminal_width(STDERR_FILENO) - 1;
-  fmt::print(stderr, "\r\033[K{}", beginning(bar(share, width) + line, width));
+  const std::string whole = bar(share) + line;
+  fmt::print(stderr, "\r\033[K{}", columns_of(whole) <= width ? whole : beginning(line, width));
   std::fflush(stderr);
   line_open_ = true;
 }
