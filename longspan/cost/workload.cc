@@ -113,7 +113,6 @@ ModelFamily family_of(const ModelConfig& config) {
 }
 
 void check(const Workload& w) {
-  check(w.model);
   check_size("length", w.length, kLargestLength);
   check_size("batch", w.batch, kLargestBatch);
   if (w.has_both()) {
@@ -128,6 +127,7 @@ void check(const Workload& w) {
   check_size("d_model", w.model.d_model, kLargestWidth);
   check_size("d_ff", w.d_ff(), kLargestWidth);
   check_size("vocab", w.model.vocab, kLargestWidth);
+  check(w.model);
   require(w.lengths.empty() || w.lengths.size() == w.batch,
           "[cost] {} lengths for a batch of {}; need one each", w.lengths.size(), w.batch);
   for (const std::int32_t n : w.lengths) {
