@@ -41,7 +41,7 @@ std::string status_of(const ComparePoint& point) {
   return fmt::format("<span class=\"status\">{}</span>", point.status.name());
 }
 
-std::string time_cell(const ComparePoint& point) {
+std::string page_time(const ComparePoint& point) {
   std::string html = point.status == PointStatus::kOk ? "" : status_of(point);
   if (!point.time) return html;
   const CompareTime& t = *point.time;
@@ -56,7 +56,7 @@ std::string time_cell(const ComparePoint& point) {
   return html;
 }
 
-std::string memory_cell(const ComparePoint& point) {
+std::string page_memory(const ComparePoint& point) {
   std::string html = point.status == PointStatus::kOk ? "" : status_of(point);
   if (!point.memory) return html;
   const CompareMemory& m = *point.memory;
@@ -66,7 +66,7 @@ std::string memory_cell(const ComparePoint& point) {
   return html;
 }
 
-std::string error_cell(const ComparePoint& point) {
+std::string page_error(const ComparePoint& point) {
   if (point.status != PointStatus::kOk && !point.error) return status_of(point);
   if (!point.error) return "–";
   std::string html = number(point.error->output, &ratio_text);
@@ -168,19 +168,19 @@ std::string facts_list(const CompareRecord& record) {
 std::string time_table(const CompareRecord& record) {
   return by_length(record, "time-table",
                    "Time: measured median and quartiles; predicted time and its interval",
-                   &time_cell);
+                   &page_time);
 }
 
 std::string memory_table(const CompareRecord& record) {
   return by_length(record, "memory-table",
                    "Peak memory: measured, predicted, and resident in a fresh process",
-                   &memory_cell);
+                   &page_memory);
 }
 
 std::string error_table(const CompareRecord& record) {
   return by_length(record, "error-table",
                    "Relative error of the output, and of the gradient, against exact attention",
-                   &error_cell);
+                   &page_error);
 }
 
 std::string kinds_table(const CompareRecord& record) {
