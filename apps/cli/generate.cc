@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "applies.h"
 #include "command.h"
 #include "longspan/base/error.h"
 #include "longspan/training/run_directory.h"
@@ -25,6 +26,7 @@ struct GenerateOptions {
   std::string prompt = "\n";
   std::size_t tokens = 500;
   SamplerConfig sampler;
+  Applies applies;
 };
 
 // What was written, and how long it took.
@@ -62,6 +64,7 @@ void run_generate(const GenerateOptions& o, const Common& common) {
   print_verbatim();  // the text is the model's
   check(o.sampler);
   LoadedRun run = load_run(o.directory);
+  o.applies.check("generate", run.config);
   const std::unique_ptr<Task> task = run.config.make_task();
   const Written written = write(o, *run.model, *task, !common.json);
   if (common.json) {
@@ -96,6 +99,10 @@ void add_generate(CLI::App& app, const Common& common) {
              bounds_of(o->sampler, o->sampler.top_p));
   add_number(*command, "--seed", o->sampler.seed, "Seed of the draws",
              bounds_of(o->sampler, o->sampler.seed));
+  o->applies.only(
+      *command, {"--top-k", "--top-p", "--seed"},
+      only_where([o = o.get()](const RunConfig& /*run*/) { return o->sampler.temperature != 0.0; },
+                 "--temperature 0, which draws nothing; need more than 0"));
   command->footer(
       "Examples:\n"
       "  longspan generate model --prompt 'ROMEO:' --tokens 300\n"

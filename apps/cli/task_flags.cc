@@ -3,84 +3,88 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <set>
-#include <utility>
+#include <optional>
 #include <vector>
+
+#include "longspan/base/error.h"
 
 namespace longspan::cli {
 
 namespace {
 
-// An option as the tasks that have it describe it.
-struct Shared {
-  std::string purpose;
-  std::string standard;
-  bool is_text = false;
-  Bounds bounds;  // of a number, what any of the tasks takes
-};
-
-// "text: …; images: …" where tasks differ, else what all of them say.
-std::string joined(const std::vector<std::pair<std::string_view, std::string>>& said) {
-  std::set<std::string> different;
-  for (const auto& [task, text] : said) different.insert(text);
-  if (different.size() == 1) return *different.begin();
-  std::string all;
-  for (const auto& [task, text] : said) {
-    all += fmt::format("{}{}: {}", all.empty() ? "" : "; ", task, text);
+// "the task copy; need text or images"
+std::string of_others(std::string_view task, std::string_view option) {
+  std::vector<std::string_view> having;
+  for (const TaskEntry& other : tasks()) {
+    if (other.has_option(option)) having.push_back(other.name);
   }
-  return all;
+  return fmt::format("the task {}; need {}", task, either(having));
 }
 
-Shared shared(const std::string& name) {
-  std::vector<std::pair<std::string_view, std::string>> purposes;
-  std::vector<std::pair<std::string_view, std::string>> standards;
-  Shared option;
+// What any of the tasks takes that have the option; each checks its own.
+Bounds widest_bounds(std::string_view option) {
+  std::optional<Bounds> widest;
   for (const TaskEntry& task : tasks()) {
     for (const TaskOption& o : task.options()) {
-      if (o.name != name) continue;
-      purposes.emplace_back(task.name, o.purpose);
-      standards.emplace_back(task.name, o.standard);
-      option.is_text = o.is_text;
-      const bool first = purposes.size() == 1;
-      option.bounds.least = first ? o.bounds.least : std::min(option.bounds.least, o.bounds.least);
-      option.bounds.most = first ? o.bounds.most : std::max(option.bounds.most, o.bounds.most);
+      if (o.name != option) continue;
+      if (!widest) widest = o.bounds;
+      widest->least = std::min(widest->least, o.bounds.least);
+      widest->most = std::max(widest->most, o.bounds.most);
     }
   }
-  // An option of one task alone says whose it is.
-  option.purpose = purposes.size() == 1
-                       ? fmt::format("{}: {}", purposes.front().first, purposes.front().second)
-                       : joined(purposes);
-  option.standard = joined(standards);
-  return option;
+  return *widest;
+}
+
+CLI::Option* add_whole_number(CLI::App& command, const std::string& flag, std::string& given,
+                              const TaskOption& option, const std::string& group) {
+  const Bounds bounds = widest_bounds(option.name);
+  return add_read(command, flag, option.purpose, ends_in_words(bounds), group,
+                  [&command, &given, flag, bounds](const std::string& written) {
+                    read_number<std::uint64_t>(command.get_name(), flag, written, bounds);
+                    given = written;
+                  });
 }
 
 }  // namespace
 
-void TaskFlags::add(CLI::App& command, const std::string& group) {
+Meaning only_tasks_with(const std::string& option) {
+  const auto idle = [option](const RunConfig& run) {
+    const TaskEntry& task = find_task(run.data.task);
+    if (!task.has_option(option)) return of_others(task.name, option);
+    return std::string(run.make_task()->idle(option));
+  };
+  return {idle, [option](const TaskEntry& task) { return task.has_option(option); }};
+}
+
+void TaskFlags::add(CLI::App& command, Applies& applies, const std::string& group) {
   for (const TaskEntry& task : tasks()) {
     for (const TaskOption& option : task.options()) {
       if (given_.contains(option.name)) continue;
-      const Shared all = shared(option.name);
       std::string flag = "--" + option.name;
       std::ranges::replace(flag, '_', '-');
       std::string& given = given_[option.name];
-      CLI::Option* const added =
-          all.is_text
-              ? command.add_option(flag, given, all.purpose)->group(group)
-              : add_read(command, flag, all.purpose, ends_in_words(all.bounds), group,
-                         [&command, &given, flag, bounds = all.bounds](const std::string& written) {
-                           read_number<std::uint64_t>(command.get_name(), flag, written, bounds);
-                           given = written;
-                         });
-      if (!all.standard.empty()) added->default_str(all.standard);
+      CLI::Option* const added = option.is_text
+                                     ? command.add_option(flag, given, option.purpose)->group(group)
+                                     : add_whole_number(command, flag, given, option, group);
+      options_[option.name] = added;
+      applies.only(command, {flag}, only_tasks_with(option.name));
     }
+  }
+}
+
+void TaskFlags::show(const TaskEntry& task) const {
+  for (const TaskOption& option : task.options()) {
+    options_.at(option.name)->description(option.purpose)->default_str(option.standard);
   }
 }
 
 TaskOptions TaskFlags::of(const TaskEntry& task) const {
   TaskOptions options;
-  for (const auto& [name, text] : given_) {
-    if (!text.empty() && task.has_option(name)) options[name] = text;
+  for (const auto& [name, option] : options_) {
+    if (option->count() == 0) continue;
+    require(task.has_option(name), "[train] {} with {}", option->get_name(),
+            of_others(task.name, name));
+    options[name] = given_.at(name);
   }
   return options;
 }

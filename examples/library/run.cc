@@ -12,7 +12,7 @@ int main() {
   options.run.model.layers = 1;
   options.run.model.d_model = 16;
   options.run.model.heads = 2;
-  options.steps = 20;
+  options.run.course.steps = 20;
   options.out = "copy";
   options.overwrite = true;
   TrainingRun run(options);  // refused here, before anything is written, if it cannot be

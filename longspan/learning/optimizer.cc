@@ -10,6 +10,12 @@
 
 namespace longspan {
 
+bool reads(OptimizerKind kind, std::string_view field) {
+  const bool adam = kind == OptimizerKind::kAdam || kind == OptimizerKind::kAdamW;
+  if (field == "beta1" || field == "beta2" || field == "epsilon") return adam;
+  return field != "momentum" || kind == OptimizerKind::kMomentum;
+}
+
 std::size_t Optimizer::state_blocks(OptimizerKind kind) {
   switch (kind) {
     case OptimizerKind::kSgd:

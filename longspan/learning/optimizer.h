@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "longspan/base/choice.h"
@@ -41,6 +42,9 @@ struct OptimizerConfig {
     see("epsilon", epsilon, above_to(0, 1));
   }
 };
+
+// Whether an optimiser of this kind reads a field of its config.
+bool reads(OptimizerKind kind, std::string_view field);
 
 class Optimizer {
  public:

@@ -33,9 +33,9 @@ std::unique_ptr<Rule> make(Model& model, const Feedback& feedback, RandomKey see
 constexpr std::array kRules = {
     RuleEntry{"bp", "backpropagation: the exact gradient", &make_backprop},
     RuleEntry{"pepita", "two forward passes, the second with the output error on its input",
-              &make<Pepita>},
+              &make<Pepita>, /*reads_feedback=*/true},
     RuleEntry{"mempepita", "pepita that keeps no activations: a third pass beside the second",
-              &make<Mempepita>},
+              &make<Mempepita>, /*reads_feedback=*/true},
     RuleEntry{"fa", "feedback alignment: backpropagation through fixed random matrices",
               &make_drawn<FeedbackAlignment>},
     RuleEntry{"dfa", "direct feedback alignment: the output error straight to every block",
@@ -55,14 +55,18 @@ CostTable Rule::cost(const Batch& shape) const {
 
 std::span<const RuleEntry> rules() { return kRules; }
 
-std::unique_ptr<Rule> make_rule(std::string_view name, Model& model, const Feedback& feedback,
-                                RandomKey seed) {
+const RuleEntry& find_rule(std::string_view name) {
   std::vector<std::string_view> known;
   for (const RuleEntry& rule : kRules) {
-    if (rule.name == name) return rule.make(model, feedback, seed);
+    if (rule.name == name) return rule;
     known.push_back(rule.name);
   }
   throw_unknown("rule", "learning rule", name, known);
+}
+
+std::unique_ptr<Rule> make_rule(std::string_view name, Model& model, const Feedback& feedback,
+                                RandomKey seed) {
+  return find_rule(name).make(model, feedback, seed);
 }
 
 }  // namespace longspan

@@ -40,9 +40,11 @@ struct RuleEntry {
   std::string_view summary;
   // The model must outlive the rule; `seed` draws what the rule needs for itself.
   std::unique_ptr<Rule> (*make)(Model& model, const Feedback& feedback, RandomKey seed);
+  bool reads_feedback = false;  // else its choices mean nothing
 };
 std::span<const RuleEntry> rules();
 // Throws Error with the nearest name when there is none.
+const RuleEntry& find_rule(std::string_view name);
 std::unique_ptr<Rule> make_rule(std::string_view name, Model& model, const Feedback& feedback = {},
                                 RandomKey seed = 1);
 

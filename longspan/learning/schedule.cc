@@ -15,6 +15,11 @@ void check(const ScheduleConfig& c) {
           c.peak);
 }
 
+bool reads(ScheduleKind kind, std::string_view field) {
+  const bool falls = kind != ScheduleKind::kConstant;
+  return falls || (field != "learning_rate_floor" && field != "schedule_steps");
+}
+
 float learning_rate(const ScheduleConfig& c, std::uint64_t step) {
   if (step < c.warmup) {
     return c.peak * static_cast<float>(step + 1) / static_cast<float>(c.warmup + 1);

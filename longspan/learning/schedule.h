@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "longspan/base/choice.h"
 
@@ -32,6 +33,9 @@ struct ScheduleConfig {
 };
 
 void check(const ScheduleConfig& config);
+
+// Whether a schedule of this kind reads a field of its config.
+bool reads(ScheduleKind kind, std::string_view field);
 
 // The rate of step `step`, counted from 0.
 float learning_rate(const ScheduleConfig& config, std::uint64_t step);

@@ -2,7 +2,10 @@
 
 #include <fmt/core.h>
 
+#include <array>
+
 #include "longspan/base/config.h"
+#include "longspan/io/checksum.h"
 #include "longspan/tasks/task_options.h"
 
 namespace longspan {
@@ -15,6 +18,24 @@ constexpr std::size_t kVocabulary = 256;
 }  // namespace
 
 TaskOptions ImageTask::options() const { return options_of(config_); }
+
+std::string_view ImageTask::idle(std::string_view option) const {
+  const bool reads_pixels = config_.model == Family::kPerceptron;
+  return option == "patch" && reads_pixels ? "the model mlp, which reads pixels; need encoder" : "";
+}
+
+std::string ImageTask::checksum() const {
+  std::optional<ImageCorpus> read;
+  const ImageCorpus& corpus = corpus_ ? *corpus_ : read.emplace(config_.data);
+  Checksum checksum;
+  for (const ImageSet* set : {&corpus.training(), &corpus.test()}) {
+    const std::array<std::size_t, 3> shape = {set->count, set->height, set->width};
+    checksum.add(std::as_bytes(std::span(shape)));
+    checksum.add(std::as_bytes(std::span(set->pixels)));
+    checksum.add(std::as_bytes(std::span(set->labels)));
+  }
+  return checksum.hex();
+}
 
 std::string ImageTask::describe() const {
   const ImageSet& training = corpus_->training();

@@ -33,7 +33,10 @@ class ImageTask final : public Task {
 
   std::string_view name() const override { return kName; }
   TaskOptions options() const override;
+  std::string_view idle(std::string_view option) const override;
+  std::vector<Family> families() const override { return {Family::kPerceptron, Family::kEncoder}; }
   void open() override { corpus_.emplace(config_.data); }
+  std::string checksum() const override;
   std::string describe() const override;
   ModelNeeds needs() const override;
   std::size_t examples(Split split) const override;
@@ -41,6 +44,8 @@ class ImageTask final : public Task {
   Batch training_batch(std::uint64_t seed, std::uint64_t step, std::size_t rows,
                        BatchMemory& memory) override;
   Batch batch(Split split, const Examples& which, BatchMemory& memory) override;
+  std::string_view unit() const override { return "images"; }
+  std::size_t units(const Batch& batch) const override { return batch.batch; }
   Judgement judge(Split split, const Tally& tally) const override;
 
  private:

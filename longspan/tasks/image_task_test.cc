@@ -50,6 +50,42 @@ TEST(ImageTask, GivesPatchesToAnEncoder) {
   EXPECT_EQ(q.subject, "200 test images");
 }
 
+TEST(ImageTask, CountsImages) {
+  for (const char* model : {"mlp", "encoder"}) {
+    ImageTask task({.data = kSmall, .model = model});
+    task.open();
+    BatchMemory memory;
+    EXPECT_EQ(task.unit(), "images");
+    EXPECT_EQ(task.units(task.training_batch(7, 3, 5, memory)), 5U) << model;
+  }
+}
+
+TEST(ImageTask, PatchesAreNothingToAPerceptron) {
+  EXPECT_EQ(ImageTask({.model = "mlp"}).idle("patch"),
+            "the model mlp, which reads pixels; need encoder");
+  EXPECT_EQ(ImageTask({.model = "mlp"}).idle("data"), "");
+  EXPECT_EQ(ImageTask({.model = "encoder"}).idle("patch"), "");
+}
+
+TEST(ImageTask, OtherImagesHaveAnotherChecksum) {
+  ImageTask task({.data = kSmall});
+  const std::string closed = task.checksum();
+  task.open();
+  EXPECT_EQ(task.checksum(), closed);
+  EXPECT_EQ(closed.size(), 16U);
+  const testing::TemporaryDirectory scratch;
+  std::filesystem::copy(kSmall, scratch.path());
+  EXPECT_EQ(ImageTask({.data = scratch.path().string()}).checksum(), closed);
+  for (const auto& file : std::filesystem::directory_iterator(scratch.path())) {
+    const std::string name = file.path().filename().string();
+    if (!name.starts_with("train-labels")) continue;
+    std::string bytes = testing::read_bytes(file.path());
+    bytes.back() = static_cast<char>(bytes.back() ^ 1);
+    testing::write_bytes(file.path(), bytes);
+  }
+  EXPECT_NE(ImageTask({.data = scratch.path().string()}).checksum(), closed);
+}
+
 TEST(ImageTask, SaysWhatItCannotDo) {
   ImageTask task({.data = kSmall, .model = Family::kDecoder});
   task.open();

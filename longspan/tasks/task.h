@@ -96,10 +96,15 @@ class Task {
   virtual ~Task() = default;
   virtual std::string_view name() const = 0;
   virtual TaskOptions options() const = 0;
+  // Why an option means nothing beside the others, "the model mlp; need encoder"; empty: it does
+  // mean something.
+  virtual std::string_view idle(std::string_view /*option*/) const { return {}; }
+  // Families of the models that it may need, whatever its options; before open() too.
+  virtual std::vector<Family> families() const { return {needs().family}; }
 
   // Reads the data; nothing but text and tokens works before.
   virtual void open() {}
-  // Of the data, so that other data are noticed on resuming; empty: not compared.
+  // Of the data, opened or not, so that others are noticed on resuming; empty: not compared.
   virtual std::string checksum() const { return {}; }
   // The data in a few words.
   virtual std::string describe() const = 0;
@@ -114,6 +119,9 @@ class Task {
   virtual Batch training_batch(std::uint64_t seed, std::uint64_t step, std::size_t rows,
                                BatchMemory& memory) = 0;
   virtual Batch batch(Split split, const Examples& which, BatchMemory& memory) = 0;
+  // What the speed of training is counted in, and how many of them a batch has.
+  virtual std::string_view unit() const { return "tokens"; }
+  virtual std::size_t units(const Batch& batch) const { return batch.batch * batch.length; }
 
   // Adds what only the task can count; `scores` are the model's of the batch.
   virtual void add(const Batch& /*batch*/, ConstMatrix /*scores*/, Tally& /*tally*/) const {}

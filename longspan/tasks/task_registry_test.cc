@@ -38,6 +38,19 @@ TEST(Tasks, TakeTheirOptionsByName) {
             "[copy] length is '-2'; need a whole number from 1 to 1e7");
 }
 
+// Before there are any data.
+TEST(Tasks, SayWhichModelsTheyMayNeed) {
+  EXPECT_EQ(find_task("text").make({})->families(), std::vector{Family::kDecoder});
+  EXPECT_EQ(find_task("images").make({})->families(),
+            (std::vector{Family::kPerceptron, Family::kEncoder}));
+  EXPECT_EQ(find_task("copy").make({})->families(), std::vector{Family::kDecoder});
+  EXPECT_EQ(find_task("reverse").make({})->families(), std::vector{Family::kEncoderDecoder});
+  for (const char* drawn : {"text", "copy", "reverse"}) {
+    EXPECT_TRUE(find_task(drawn).make({})->endless()) << drawn;
+  }
+  EXPECT_FALSE(find_task("images").make({})->endless());
+}
+
 TEST(Tasks, SplitsHaveNames) {
   for (const Split split : {Split::kTraining, Split::kValidation, Split::kTest, Split::kAll}) {
     EXPECT_EQ(named<Split>("eval", name_of(split)), split);

@@ -35,6 +35,8 @@ class TextTask final : public Task {
   std::string_view name() const override { return kName; }
   TaskOptions options() const override;
   void open() override;
+  std::vector<Family> families() const override { return {Family::kDecoder}; }
+  bool endless() const override { return true; }  // windows begin anywhere
   std::string checksum() const override;
   std::string describe() const override;
   ModelNeeds needs() const override;
