@@ -51,7 +51,6 @@ inline constexpr Bounds kSomeHeads = from_to(0, 65536);
 inline constexpr Bounds kWidth = from_to(1, 1e6);
 inline constexpr Bounds kSomeWidth = from_to(0, 1e7);
 inline constexpr Bounds kSequences = from_to(1, 1e6);
-inline constexpr Bounds kSteps = from_to(0, 1e12);
 
 // An option that `read` takes from its text; `bounds` stand behind what it is for.
 CLI::Option* add_read(CLI::App& command, const std::string& name, const std::string& text,

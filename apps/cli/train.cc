@@ -96,7 +96,8 @@ void add_learning_options(CLI::App& command, TrainOptions& o) {
              bounds_of(t, t.schedule.floor), group);
   add_choice(command, "--schedule", t.schedule.kind, "", group);
   add_number(command, "--schedule-steps", o.training.schedule_steps,
-             "Steps until the last learning rate; 0: --steps", kSteps, group);
+             "Steps until the last learning rate; 0: --steps",
+             bounds_of(o.training.run.course, o.training.run.course.steps), group);
   add_number(command, "--warmup", t.schedule.warmup, "Steps of linear warm-up",
              bounds_of(t, t.schedule.warmup), group);
   add_number(command, "--weight-decay", t.optimizer.weight_decay, "Weight decay of matrices",

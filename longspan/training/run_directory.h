@@ -57,11 +57,11 @@ struct CourseConfig {
   bool operator==(const CourseConfig&) const = default;
   template <class See>
   void visit(See see) {
-    see("steps", steps, from_to(0, 1e9));
-    see("eval_every", eval_every, from_to(0, 1e9));
+    see("steps", steps, from_to(0, 1e12));
+    see("eval_every", eval_every, from_to(0, 1e12));
     see("eval_windows", eval_examples, from_to(0, 1e9));
-    see("align_every", align_every, from_to(0, 1e9));
-    see("save_every", save_every, from_to(0, 1e9));
+    see("align_every", align_every, from_to(0, 1e12));
+    see("save_every", save_every, from_to(0, 1e12));
     see("patience", patience, from_to(0, 1e9));
     see("keep_best", keep_best);
   }
