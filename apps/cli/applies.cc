@@ -9,6 +9,8 @@
 
 namespace longspan::cli {
 
+std::string flag_of(const CLI::Option& option) { return "--" + option.get_lnames().front(); }
+
 std::string either(const std::vector<std::string_view>& names) {
   std::string list;
   for (std::size_t i = 0; i < names.size(); ++i) {
@@ -48,7 +50,7 @@ void Applies::check(std::string_view who, const RunConfig& run) const {
   for (const Limited& limited : all_) {
     if (limited.option->count() == 0) continue;
     const std::string idle = limited.meaning.idle(run);
-    require(idle.empty(), "[{}] {} with {}", who, limited.option->get_name(), idle);
+    require(idle.empty(), "[{}] {} with {}", who, flag_of(*limited.option), idle);
   }
 }
 

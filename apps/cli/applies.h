@@ -25,6 +25,8 @@ struct Meaning {
 Meaning only_where(std::function<bool(const RunConfig&)> holds, std::string otherwise);
 // To models of these families.
 Meaning only_families(const std::vector<Family>& families);
+// "--heads"; CLI11 has no name for an option that help does not show.
+std::string flag_of(const CLI::Option& option);
 // "a, b or c"
 std::string either(const std::vector<std::string_view>& names);
 

@@ -82,7 +82,7 @@ TaskOptions TaskFlags::of(const TaskEntry& task) const {
   TaskOptions options;
   for (const auto& [name, option] : options_) {
     if (option->count() == 0) continue;
-    require(task.has_option(name), "[train] {} with {}", option->get_name(),
+    require(task.has_option(name), "[train] {} with {}", flag_of(*option),
             of_others(task.name, name));
     options[name] = given_.at(name);
   }

@@ -240,8 +240,8 @@ std::map<std::string, std::string> typed_fields(const CLI::App& command, const R
   const nlohmann::json all = to_json(run);
   for (const CLI::Option* option : command.get_options()) {
     if (option->count() == 0 || option->get_positional()) continue;
-    const std::string field = field_of(all, option->get_name());
-    if (!field.empty()) typed[field] = option->get_name();
+    const std::string field = field_of(all, flag_of(*option));
+    if (!field.empty()) typed[field] = flag_of(*option);
   }
   return typed;
 }

@@ -70,7 +70,7 @@ TEST_P(Optimizers, LearnToCount) {
 
 INSTANTIATE_TEST_SUITE_P(All, Optimizers,
                          ::testing::Values(std::pair{"sgd", 0.5F}, std::pair{"momentum", 0.1F},
-                                         std::pair{"adam", 0.01F}, std::pair{"adamw", 0.01F}),
+                                           std::pair{"adam", 0.01F}, std::pair{"adamw", 0.01F}),
                          [](const auto& p) { return std::string(p.param.first); });
 
 // Two batches per update are the whole batch, up to the order of the sums.

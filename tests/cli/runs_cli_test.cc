@@ -327,7 +327,7 @@ TEST(Images, AreCounted) {
 TEST(Data, AreFoundAgainFromElsewhere) {
   const TemporaryDirectory scratch;
   std::filesystem::create_directories(scratch / "a" / "b");
-  std::filesystem::copy_file(kText, scratch / "a" / "book.txt");
+  write_bytes(scratch / "a" / "book.txt", read_bytes(kText).substr(0, 10000));
   const auto shell = [&](const std::string& directory, const std::string& command) {
     const int status = std::system(fmt::format("cd '{}' && '{}/longspan' {} > '{}' 2>&1",
                                                (scratch / directory).string(), LONGSPAN_BINARY_DIR,
