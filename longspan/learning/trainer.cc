@@ -16,7 +16,8 @@ Trainer::Trainer(Model& model, const TrainConfig& config)
           config.clip);
 }
 
-StepReport Trainer::step(std::span<const Batch> micro_batches, std::span<History> histories) {
+StepReport Trainer::step(std::span<const Batch> micro_batches, std::span<History> histories,
+                         const std::function<void()>& proven) {
   require(histories.empty() || micro_batches.size() == 1,
           "[train] histories of earlier segments beside {} batches; need one batch",
           micro_batches.size());
@@ -42,6 +43,7 @@ StepReport Trainer::step(std::span<const Batch> micro_batches, std::span<History
   report.gradient_norm = Optimizer::norm(gradients);
   report.finite = std::isfinite(report.loss) && std::isfinite(report.gradient_norm);
   if (report.finite) {
+    if (proven) proven();
     const bool clips = config_.clip > 0.0F && report.gradient_norm > config_.clip;
     const double shrink = clips ? config_.clip / report.gradient_norm : 1.0;
     optimizer_.step(report.learning_rate, static_cast<float>(shrink));

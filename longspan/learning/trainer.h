@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -52,8 +53,11 @@ class Trainer {
   Trainer(Model& model, const TrainConfig& config);
 
   // One update from the mean loss over all targets of the micro-batches. A single one may have
-  // beside it what the layers remember of earlier segments.
-  StepReport step(std::span<const Batch> micro_batches, std::span<History> histories = {});
+  // beside it what the layers remember of earlier segments. `proven` is called before the update,
+  // once loss and gradient are finite: the weights of the steps so far have then shown that they
+  // are good.
+  StepReport step(std::span<const Batch> micro_batches, std::span<History> histories = {},
+                  const std::function<void()>& proven = {});
 
   std::uint64_t steps() const { return optimizer_.steps(); }
   void set_steps(std::uint64_t steps) { optimizer_.set_steps(steps); }

@@ -51,7 +51,7 @@ TrainConfig training(const char* optimizer, float rate) {
   return t;
 }
 
-class Optimizers : public testing::TestWithParam<std::pair<const char*, float>> {};
+class Optimizers : public ::testing::TestWithParam<std::pair<const char*, float>> {};
 
 TEST_P(Optimizers, LearnToCount) {
   Model model(tiny());
@@ -69,8 +69,8 @@ TEST_P(Optimizers, LearnToCount) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Optimizers,
-                         testing::Values(std::pair{"sgd", 0.5F}, std::pair{"momentum", 0.1F},
-                                         std::pair{"adam", 0.01F}, std::pair{"adamw", 0.01F}),
+                         ::testing::Values(std::pair{"sgd", 0.5F}, std::pair{"momentum", 0.1F},
+                                           std::pair{"adam", 0.01F}, std::pair{"adamw", 0.01F}),
                          [](const auto& p) { return std::string(p.param.first); });
 
 // Two batches per update are the whole batch, up to the order of the sums.

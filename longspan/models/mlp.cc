@@ -63,13 +63,16 @@ void Mlp::backward(const Pass& pass, const Tape& tape, Matrix g,
   }
 }
 
-Matrix Mlp::infer(const Pass& pass, ConstMatrix x, Arena& arena) const {
+Matrix Mlp::infer(const Pass& pass, ConstMatrix x, Arena& arena, Watch* watch) const {
   const Place::Scope place(kMeter, Phase::kForward);
   std::array<Matrix, 2> turns;
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     if (i < 2) turns[i] = arena.matrix(pass.rows(), config_.hidden);
     run_layer(pass, i, x, {}, turns[i % 2]);
     x = turns[i % 2];
+    if (watch == nullptr) continue;
+    const Place::Block block(i);
+    watch->see(kMeter, x);
   }
   return turns[(layers_.size() - 1) % 2];
 }

@@ -11,6 +11,7 @@
 #include "longspan/layers/branch.h"
 #include "longspan/layers/linear.h"
 #include "longspan/models/block_signals.h"
+#include "longspan/models/watch.h"
 
 namespace longspan {
 
@@ -43,7 +44,7 @@ class Mlp {
   void backward(const Pass& pass, const Tape& tape, Matrix g,
                 const BlockSignals* signals = nullptr) const;
   // Nothing kept but the last layer's output.
-  Matrix infer(const Pass& pass, ConstMatrix x, Arena& arena) const;
+  Matrix infer(const Pass& pass, ConstMatrix x, Arena& arena, Watch* watch = nullptr) const;
 
   // The standard pass, which keeps every h; the modulated one, compared with it or with a standard
   // pass that runs beside it. Every W learns from scale·(h − h_err) and its modulated input.

@@ -100,6 +100,9 @@ class Model {
   // Inference. The view is valid until the next call.
   ConstMatrix logits(const Batch& batch, std::span<History> histories = {});
   LossSum evaluate(const Batch& batch, std::span<History> histories = {});
+  // The first layer that gives numbers which are not finite, "mha of block 2"; empty: none
+  // does.
+  std::string first_not_finite(const Batch& batch);
   // Of what logits gave for the batch.
   LossSum loss_of(ConstMatrix scores, const Batch& batch) const {
     loss_->check(batch, output_rows(batch), config_.outputs());
@@ -217,7 +220,8 @@ class Model {
     // Of the branches of either stack, where any has experts.
     std::vector<Routing> encoder_routings;
     std::vector<Routing> decoder_routings;
-    StageRun stages;  // of the encoder
+    StageRun stages;         // of the encoder
+    Watch* watch = nullptr;  // of a pass that keeps nothing
   };
 
   void make_head(Parameter* tied);

@@ -62,12 +62,15 @@ StackBeside Model::encoder_beside(std::span<History> histories, Step* step) cons
   if (step == nullptr) return beside;
   beside.routings = step->encoder_routings;
   beside.stages = &step->stages;
+  beside.watch = step->watch;
   return beside;
 }
 
 StackBeside Model::decoder_beside(std::span<History> histories, Step* step) const {
   StackBeside beside{.histories = histories};
-  if (step != nullptr) beside.routings = step->decoder_routings;
+  if (step == nullptr) return beside;
+  beside.routings = step->decoder_routings;
+  beside.watch = step->watch;
   return beside;
 }
 

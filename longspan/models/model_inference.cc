@@ -18,6 +18,7 @@ Matrix Model::infer(const Batch& batch, std::span<History> histories, std::span<
     const Place::Part part(ModelPart::kEncoder);
     const Pass pass = encoder_pass(batch, 0, false, histories);
     x = encoder_embedding_->embed(pass, encoder_tokens(batch), nullptr, arena);
+    if (step.watch != nullptr) step.watch->see(Embedding::kMeter, x);
     context = x = encoder_->infer(pass, x, encoder_beside(histories, &step), arena);
   }
   if (has_decoder()) {
@@ -29,11 +30,12 @@ Matrix Model::infer(const Batch& batch, std::span<History> histories, std::span<
     StackBeside beside = decoder_beside(histories, &step);
     beside.caches = caches;
     x = decoder_embedding_->embed(pass, tokens, nullptr, arena);
+    if (step.watch != nullptr) step.watch->see(Embedding::kMeter, x);
     x = decoder_->infer(pass, x, beside, arena);
   }
   if (mlp_) {
     const Place::Part part(ModelPart::kEncoder);
-    x = mlp_->infer(decoder_pass(batch, 0, false), features(batch), arena);
+    x = mlp_->infer(decoder_pass(batch, 0, false), features(batch), arena, step.watch);
   }
   return x;
 }

@@ -263,9 +263,11 @@ Matrix Stack::infer(const Pass& pass, Matrix x, const StackBeside& beside, Arena
     const Beside by = beside_of(beside, i);
     if (reversible()) {
       residuals_[i].add_to(own, i % 2 == 0 ? other : x, i % 2 == 0 ? x : other, by, arena);
+      show(i, i % 2 == 0 ? x : other, beside);
     } else {
       residuals_[i].forward(own, x, other, nullptr, by, arena);
       std::swap(x, other);
+      show(i, x, beside);
     }
     if (by.cache != nullptr) by.cache->used += pass.length;
   }
@@ -274,7 +276,9 @@ Matrix Stack::infer(const Pass& pass, Matrix x, const StackBeside& beside, Arena
     join_streams(x, other, joined);
     x = joined;
   }
-  return finish(pass, x, nullptr, arena);
+  x = finish(pass, x, nullptr, arena);
+  if (beside.watch != nullptr && final_norm_ != nullptr) beside.watch->see(kFinalMeter, x);
+  return x;
 }
 
 }  // namespace longspan

@@ -26,6 +26,7 @@
 #include "longspan/layers/routing.h"
 #include "longspan/models/block_signals.h"
 #include "longspan/models/stages.h"
+#include "longspan/models/watch.h"
 
 namespace longspan {
 
@@ -53,6 +54,7 @@ struct StackBeside {
   Matrix context_gradient = {};
   const BlockSignals* signals = nullptr;  // instead of those of the blocks behind; not reversible
   StageRun* stages = nullptr;             // of a stack that has them
+  Watch* watch = nullptr;                 // of a pass that keeps nothing
 };
 
 class Stack {
@@ -171,6 +173,9 @@ class Stack {
   Matrix target(const Turns& t, std::size_t i) const;
   void turn(Turns& t) const;
   Matrix join(const Pass& pass, const Turns& t, Arena& arena) const;
+  void show(std::size_t i, ConstMatrix x, const StackBeside& beside) const {
+    if (beside.watch != nullptr) beside.watch->see(residuals_[i].branch().meter_name(), x);
+  }
   bool final_norm_learns() const { return final_norm_ != nullptr && !final_norm_->frozen(); }
   void learn_final_norm(const Pass& pass, ConstMatrix standard, Matrix x, float scale,
                         Arena& arena) const;

@@ -35,6 +35,7 @@ Matrix Stack::run_stages(const Pass& pass, Matrix x, Tape* tape, const StackBesi
                             tape == nullptr ? nullptr : &tape->residuals[i], beside_of(beside, i),
                             arena);
       std::swap(x, other);
+      show(i, x, beside);
     }
   }
   return x;
