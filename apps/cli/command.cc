@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cmath>
 
 #include "longspan/base/error.h"
@@ -21,6 +23,20 @@ void require_mechanism(std::string_view who, std::string_view specification) {
           "[{}] {} is no attention mechanism but another branch of a block, {}; need a mechanism, "
           "see longspan list{}",
           who, kind->name, kind->summary, elsewhere);
+}
+
+std::string for_shell(const std::string& path) {
+  constexpr std::string_view kPlain = "/._-+=:,@%";
+  const bool plain = !path.empty() && std::ranges::all_of(path, [&](char c) {
+    const bool ascii = static_cast<unsigned char>(c) < 128;
+    return ascii && (std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+                     kPlain.find(c) != std::string_view::npos);
+  });
+  const std::string name = path.starts_with('-') ? "./" + path : path;  // not an option
+  if (plain) return name;
+  std::string quoted = "'";
+  for (const char c : name) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
 }
 
 std::string human_seconds(double seconds) {

@@ -82,6 +82,9 @@ void add_choice(CLI::App& command, const char* name, Choice<Enum>& value, const 
 // between queries and keys for `who` to look at.
 void require_mechanism(std::string_view who, std::string_view specification);
 
+// A path as a shell takes it: in quotes where it needs them.
+std::string for_shell(const std::string& path);
+
 // "1:02:03" or "2:03"
 std::string human_seconds(double seconds);
 

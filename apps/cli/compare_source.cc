@@ -13,8 +13,9 @@ namespace longspan::cli {
 namespace {
 
 // Tokens of training, one example after the other until there are `length` of them.
-std::vector<std::int32_t> task_tokens(const std::filesystem::path& directory,
-                                      const RunConfig& config, std::size_t length) {
+std::vector<std::int32_t> task_tokens(const std::filesystem::path& directory, RunConfig config,
+                                      std::size_t length) {
+  config.find_data();
   const std::unique_ptr<Task> task = config.make_task();
   task->open();
   std::vector<std::int32_t> tokens;

@@ -6,10 +6,12 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "applies.h"
 #include "command.h"
 #include "longspan/base/error.h"
 #include "longspan/training/evaluate.h"
 #include "longspan/training/run_directory.h"
+#include "task_flags.h"
 
 namespace longspan::cli {
 
@@ -22,15 +24,17 @@ struct EvalOptions {
   std::size_t length = 0;
   std::size_t batch = 0;
   std::size_t history = 0;
+  Applies applies;
 };
 
 // The task as it was trained, but for what the options change of it.
 std::unique_ptr<Task> open_task(const EvalOptions& o, RunConfig config) {
-  const TaskEntry& entry = find_task(config.data.task);
-  if (!o.data.empty() && entry.has_option("data")) config.options["data"] = o.data;
-  if (o.length > 0 && entry.has_option("length")) {
-    config.options["length"] = std::to_string(o.length);
+  if (o.data.empty()) {
+    config.find_data();
+  } else {
+    config.options["data"] = o.data;
   }
+  if (o.length > 0) config.options["length"] = std::to_string(o.length);
   std::unique_ptr<Task> task = config.make_task();
   task->open();
   const ModelNeeds needs = task->needs();
@@ -68,6 +72,7 @@ void print_text(const LoadedRun& run, const Judgement& q) {
 
 void run_eval(const EvalOptions& o, const Common& common) {
   LoadedRun run = load_run(o.directory);
+  o.applies.check("eval", run.config);
   const std::unique_ptr<Task> task = open_task(o, run.config);
   // "validation" is what judged the model while it was trained.
   const Split split =
@@ -95,6 +100,9 @@ void add_eval(CLI::App& app, const Common& common) {
   add_number(*command, "--batch", o->batch, "Sequences per batch; 0: as trained");
   add_number(*command, "--memory", o->history,
              "Tokens that each sequence remembers of those before it (transformer-xl)");
+  for (const char* option : {"data", "length"}) {
+    o->applies.only(*command, {fmt::format("--{}", option)}, only_tasks_with(option));
+  }
   command->footer(
       "Examples:\n"
       "  longspan eval model\n"

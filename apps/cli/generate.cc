@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "applies.h"
 #include "command.h"
 #include "longspan/base/error.h"
 #include "longspan/training/run_directory.h"
@@ -25,6 +26,7 @@ struct GenerateOptions {
   std::string prompt = "\n";
   std::size_t tokens = 500;
   SamplerConfig sampler;
+  Applies applies;
 };
 
 // What was written, and how long it took.
@@ -61,6 +63,7 @@ Written write(const GenerateOptions& o, Model& model, const Task& task, bool sho
 void run_generate(const GenerateOptions& o, const Common& common) {
   check(o.sampler);
   LoadedRun run = load_run(o.directory);
+  o.applies.check("generate", run.config);
   const std::unique_ptr<Task> task = run.config.make_task();
   const Written written = write(o, *run.model, *task, !common.json);
   if (common.json) {
@@ -91,6 +94,10 @@ void add_generate(CLI::App& app, const Common& common) {
   add_number(*command, "--top-k", o->sampler.top_k, "Only the k likeliest tokens; 0: all");
   add_number(*command, "--top-p", o->sampler.top_p, "Only the likeliest tokens of this total");
   add_number(*command, "--seed", o->sampler.seed, "Seed of the draws");
+  o->applies.only(
+      *command, {"--top-k", "--top-p", "--seed"},
+      only_where([o = o.get()](const RunConfig& /*run*/) { return o->sampler.temperature != 0.0; },
+                 "--temperature 0, which draws nothing; need more than 0"));
   command->footer(
       "Examples:\n"
       "  longspan generate model --prompt 'ROMEO:' --tokens 300\n"

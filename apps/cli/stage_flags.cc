@@ -25,7 +25,8 @@ void StageFlags::add(CLI::App& command, const std::string& group) {
 void StageFlags::set(ModelConfig& model) const {
   if (stages_) model.stages = *stages_;
   require(!model.stages.empty() || (!pool_ && !no_cls_ && !no_truncate_ && !pooled_keys_),
-          "[model] how stages pool, and there are none; need --stages, as in 4|4");
+          "[model] --stage-pool, --no-stage-cls, --no-stage-truncate or --pooled-keys with no "
+          "stages; need --stages, as in 4|4");
   if (pool_) model.stage_pool = *pool_;
   if (no_cls_) model.stage_cls = false;
   if (no_truncate_) model.stage_truncate = false;

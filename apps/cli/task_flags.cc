@@ -3,74 +3,62 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <set>
-#include <utility>
 #include <vector>
+
+#include "longspan/base/error.h"
 
 namespace longspan::cli {
 
 namespace {
 
-// An option as the tasks that have it describe it.
-struct Shared {
-  std::string purpose;
-  std::string standard;
-  bool is_text = false;
-};
-
-// "text: …; images: …" where tasks differ, else what all of them say.
-std::string joined(const std::vector<std::pair<std::string_view, std::string>>& said) {
-  std::set<std::string> different;
-  for (const auto& [task, text] : said) different.insert(text);
-  if (different.size() == 1) return *different.begin();
-  std::string all;
-  for (const auto& [task, text] : said) {
-    all += fmt::format("{}{}: {}", all.empty() ? "" : "; ", task, text);
+// "the task copy; need text or images"
+std::string of_others(std::string_view task, std::string_view option) {
+  std::vector<std::string_view> having;
+  for (const TaskEntry& other : tasks()) {
+    if (other.has_option(option)) having.push_back(other.name);
   }
-  return all;
-}
-
-Shared shared(const std::string& name) {
-  std::vector<std::pair<std::string_view, std::string>> purposes;
-  std::vector<std::pair<std::string_view, std::string>> standards;
-  Shared option;
-  for (const TaskEntry& task : tasks()) {
-    for (const TaskOption& o : task.options()) {
-      if (o.name != name) continue;
-      purposes.emplace_back(task.name, o.purpose);
-      standards.emplace_back(task.name, o.standard);
-      option.is_text = o.is_text;
-    }
-  }
-  // An option of one task alone says whose it is.
-  option.purpose = purposes.size() == 1
-                       ? fmt::format("{}: {}", purposes.front().first, purposes.front().second)
-                       : joined(purposes);
-  option.standard = joined(standards);
-  return option;
+  return fmt::format("the task {}; need {}", task, either(having));
 }
 
 }  // namespace
 
-void TaskFlags::add(CLI::App& command, const std::string& group) {
+Meaning only_tasks_with(const std::string& option) {
+  const auto idle = [option](const RunConfig& run) {
+    const TaskEntry& task = find_task(run.data.task);
+    if (!task.has_option(option)) return of_others(task.name, option);
+    return std::string(run.make_task()->idle(option));
+  };
+  return {idle, [option](const TaskEntry& task) { return task.has_option(option); }};
+}
+
+void TaskFlags::add(CLI::App& command, Applies& applies, const std::string& group) {
   for (const TaskEntry& task : tasks()) {
     for (const TaskOption& option : task.options()) {
       if (given_.contains(option.name)) continue;
-      const Shared all = shared(option.name);
       std::string flag = "--" + option.name;
       std::ranges::replace(flag, '_', '-');
       CLI::Option* const added =
-          command.add_option(flag, given_[option.name], all.purpose)->group(group);
-      if (!all.standard.empty()) added->default_str(all.standard);
-      if (!all.is_text) added->check(CLI::Number)->check(not_negative());
+          command.add_option(flag, given_[option.name], option.purpose)->group(group);
+      if (!option.is_text) added->check(CLI::Number)->check(not_negative());
+      options_[option.name] = added;
+      applies.only(command, {flag}, only_tasks_with(option.name));
     }
+  }
+}
+
+void TaskFlags::show(const TaskEntry& task) const {
+  for (const TaskOption& option : task.options()) {
+    options_.at(option.name)->description(option.purpose)->default_str(option.standard);
   }
 }
 
 TaskOptions TaskFlags::of(const TaskEntry& task) const {
   TaskOptions options;
-  for (const auto& [name, text] : given_) {
-    if (!text.empty() && task.has_option(name)) options[name] = text;
+  for (const auto& [name, option] : options_) {
+    if (option->count() == 0) continue;
+    require(task.has_option(name), "[train] {} with {}", flag_of(*option),
+            of_others(task.name, name));
+    options[name] = given_.at(name);
   }
   return options;
 }

@@ -4,20 +4,27 @@
 #include <map>
 #include <string>
 
+#include "applies.h"
 #include "command.h"
 #include "longspan/tasks/registry.h"
 
 namespace longspan::cli {
 
+// To runs of a task that has the option, and reads it beside the others.
+Meaning only_tasks_with(const std::string& option);
+
 class TaskFlags {
  public:
   // A flag of every option that any task has. The object must outlive the command line.
-  void add(CLI::App& command, const std::string& group = "Task");
-  // What was given of the options that the task has.
+  void add(CLI::App& command, Applies& applies, const std::string& group = "Task");
+  // Help has what the task says of its options.
+  void show(const TaskEntry& task) const;
+  // What was given of the options that the task has. Throws Error for others.
   TaskOptions of(const TaskEntry& task) const;
 
  private:
-  std::map<std::string, std::string> given_;  // by the option's name; empty: not given
+  std::map<std::string, std::string> given_;     // by the option's name; empty: not given
+  std::map<std::string, CLI::Option*> options_;  // likewise
 };
 
 }  // namespace longspan::cli

@@ -1,18 +1,20 @@
 // longspan train: a model from data, resumable bit for bit.
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <array>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "applies.h"
 #include "command.h"
-#include "longspan/base/memory.h"
-#include "longspan/base/resident.h"
 #include "longspan/training/training_run.h"
-#include "progress.h"
 #include "stage_flags.h"
 #include "stop.h"
 #include "task_flags.h"
+#include "train_report.h"
 
 namespace longspan::cli {
 
@@ -24,6 +26,7 @@ struct TrainOptions {
   TrainingOptions training;
   TaskFlags task;
   StageFlags stages;
+  Applies applies;
   bool no_bias = false;
   bool untied = false;
 };
@@ -98,13 +101,15 @@ void add_learning_options(CLI::App& command, TrainOptions& o) {
 }
 
 void add_run_options(CLI::App& command, TrainOptions& o) {
-  TrainingOptions& t = o.training;
-  command.add_option("task", t.run.data.task, "What to learn; see longspan list")->required();
-  add_text(command, "--out", t.out, "Where the checkpoint goes");
+  CourseConfig& t = o.training.run.course;
+  TrainingOptions& training = o.training;
+  DataConfig& data = training.run.data;
+  command.add_option("task", data.task, "What to learn; see longspan list")->required();
+  add_text(command, "--out", training.out, "Where the checkpoint goes");
   add_number(command, "--steps", t.steps, "Steps in all");
-  add_number(command, "--epochs", t.epochs, "Passes over the examples, instead of --steps");
-  add_number(command, "--batch", t.run.data.batch, "Sequences per batch");
-  add_number(command, "--accumulate", t.run.data.batches_per_update, "Batches per update");
+  add_number(command, "--epochs", training.epochs, "Passes over the examples, instead of --steps");
+  add_number(command, "--batch", data.batch, "Sequences per batch");
+  add_number(command, "--accumulate", data.batches_per_update, "Batches per update");
   add_number(command, "--eval-every", t.eval_every, "Steps between validations; 0: never");
   add_number(command, "--eval-windows", t.eval_examples, "Sequences of each validation; 0: all");
   add_number(command, "--align-every", t.align_every,
@@ -115,136 +120,157 @@ void add_run_options(CLI::App& command, TrainOptions& o) {
              "Validations without a better loss until it stops; 0: never");
   command.add_flag("--keep-best", t.keep_best,
                    "The checkpoint of the best validation stays in OUT/best");
-  command.add_flag("--resume", t.resume, "Go on with the checkpoint in --out");
-  command.add_flag("--overwrite", t.overwrite, "Replace a checkpoint in --out");
+  command.add_flag("--resume", training.resume, "Go on with the checkpoint in --out");
+  command.add_flag("--overwrite", training.overwrite, "Replace a checkpoint in --out");
 }
 
-// Shows how a run goes, on stderr.
-class Showing final : public TrainingObserver {
- public:
-  Showing(const TrainingRun& run, bool quiet)
-      : rule_(run.config().train.rule), progress_(run.steps(), run.first_step(), quiet) {}
+// When the options above mean something.
 
-  bool stops() override { return StopGuard::signal() != 0; }
-  void stepped(const StepReport& report, double tokens_per_second) override {
-    progress_.update(report.step, fmt::format("loss {:.4f}  {:.0f} tokens/s  {}", report.loss,
-                                              tokens_per_second, format_bytes(resident_bytes())));
+Meaning only_rules_with_feedback() {
+  std::vector<std::string_view> having;
+  for (const RuleEntry& rule : rules()) {
+    if (rule.reads_feedback) having.push_back(rule.name);
   }
-  void judged(const JudgedStep& judged) override {
-    progress_.note(fmt::format("step {}: {} {}", judged.step, name_of(judged.judgement.split),
-                               judged.judgement.line));
-  }
-  void aligned(const AlignedStep& aligned) override {
-    progress_.note(fmt::format("step {}: cos(ΔW_{}, ΔW_bp), mean over the matrices {:.4f}",
-                               aligned.step, rule_, aligned.mean_cosine));
-    for (const Alignment& a : aligned.parameters) {
-      progress_.note(
-          fmt::format("  {:<40} {:>8.4f}   norm × {:.3g}", a.parameter, a.cosine, a.ratio));
-    }
-  }
-
- private:
-  std::string rule_;
-  Progress progress_;
-};
-
-void report_model(const TrainingRun& run, const std::string& out) {
-  fmt::print(
-      stderr, "{}; {} parameters; weights, gradients and optimiser {}; activations {} ({})\n",
-      run.task().describe(), run.model().parameters().count(), format_bytes(run.weight_bytes()),
-      format_bytes(run.activation_bytes()), run.config().train.rule);
-  if (run.first_step() > 0) {
-    fmt::print(stderr, "resuming {} at step {}\n", out, run.first_step());
-  }
+  return {[need = either(having)](const RunConfig& run) {
+    const bool reads = find_rule(run.train.rule).reads_feedback;
+    return reads ? "" : fmt::format("the rule {}; need {}", run.train.rule, need);
+  }};
 }
 
-nlohmann::json validations(const TrainingResult& result) {
-  nlohmann::json all = nlohmann::json::array();
-  for (const JudgedStep& judged : result.judged) {
-    nlohmann::json one = {{"step", judged.step}};
-    for (const Metric& m : judged.judgement.metrics) {
-      one[fmt::format("{}_{}", name_of(judged.judgement.split), m.name)] = m.value;
-    }
-    all.push_back(one);
-  }
-  return all;
+void limit_run_options(CLI::App& command, TrainOptions& o) {
+  o.applies.only(command, {"--epochs"},
+                 {[&](const RunConfig& /*run*/) {
+                    return command.count("--steps") > 0 ? "--steps; need one of them" : "";
+                  },
+                  [](const TaskEntry& task) { return !task.make({})->endless(); }});
+  o.applies.only(command, {"--eval-windows", "--patience", "--keep-best"},
+                 only_where([](const RunConfig& run) { return run.course.eval_every > 0; },
+                            "no validations; need --eval-every above 0"));
+  o.applies.only(command, {"--overwrite"},
+                 only_where([&](const RunConfig& /*run*/) { return !o.training.resume; },
+                            "--resume; need one of them"));
 }
 
-nlohmann::json alignments(const TrainingResult& result) {
-  nlohmann::json all = nlohmann::json::array();
-  for (const AlignedStep& aligned : result.aligned) {
-    nlohmann::json by_parameter = nlohmann::json::object();
-    for (const Alignment& a : aligned.parameters) {
-      by_parameter[a.parameter] = {{"cosine", a.cosine}, {"norm_ratio", a.ratio}};
-    }
-    all.push_back({{"step", aligned.step},
-                   {"mean_cosine", aligned.mean_cosine},
-                   {"parameters", by_parameter}});
-  }
-  return all;
+void limit_model_options(CLI::App& command, TrainOptions& o) {
+  o.applies.only(command, {"--hidden"}, only_families({Family::kPerceptron}));
+  o.applies.only(
+      command,
+      {"--d-model", "--heads", "--kv-heads", "--d-ff", "--attention", "--feed-forward", "--wiring",
+       "--norm", "--gated", "--positions", "--checkpointing", "--frozen-layers", "--lora-rank",
+       "--lora-alpha", "--untied", "--branch-signal", "--learners"},
+      only_families({Family::kEncoder, Family::kDecoder, Family::kEncoderDecoder}));
+  o.applies.only(command, {"--decoder-layers"}, only_families({Family::kEncoderDecoder}));
+  o.applies.only(
+      command,
+      {"--stages", "--stage-pool", "--no-stage-cls", "--no-stage-truncate", "--pooled-keys"},
+      only_families({Family::kEncoder}));
+  o.applies.only(command, {"--untied", "--injection"},
+                 only_kinds<HeadKind>(
+                     "head", [](const RunConfig& run) -> HeadKind { return run.model.head; },
+                     [](HeadKind head) { return head == HeadKind::kLanguage; }));
+  o.applies.only(command, {"--lora-alpha"},
+                 only_where([](const RunConfig& run) { return run.model.lora_rank > 0; },
+                            "no adapters; need --lora-rank above 0"));
 }
 
-void print_json(const TrainingRun& run, const TrainingResult& result, const std::string& out) {
-  const Work work = run.step_work();
-  nlohmann::json json = {{"checkpoint", out},
-                         {"step", result.last.step},
-                         {"loss", result.last.loss},
-                         {"rule", run.config().train.rule},
-                         {"diverged", !result.last.finite},
-                         {"interrupted", result.interrupted},
-                         {"out_of_patience", result.out_of_patience},
-                         {"seconds", result.seconds},
-                         {"tokens_per_second", result.tokens_per_second},
-                         {"parameters", run.model().parameters().count()},
-                         {"maccs_per_step", work.maccs},
-                         {"flops_per_step", work.flops()},
-                         {"peak_resident_bytes", peak_resident_bytes()},
-                         {"validation", validations(result)}};
-  if (!result.aligned.empty()) json["alignment"] = alignments(result);
-  if (result.patience.best) {
-    json["best"] = {{"step", result.patience.best_step}, {"loss", *result.patience.best}};
+void limit_learning_options(CLI::App& command, TrainOptions& o) {
+  o.applies.only(
+      command, {"--last-layer", "--injection", "--branch-signal", "--learners", "--feedback-scale"},
+      only_rules_with_feedback());
+  for (const char* field : {"momentum", "beta1", "beta2"}) {
+    o.applies.only(
+        command, {fmt::format("--{}", field)},
+        only_kinds<OptimizerKind>(
+            "optimizer",
+            [](const RunConfig& run) -> OptimizerKind { return run.train.optimizer.kind; },
+            [field](OptimizerKind kind) { return reads(kind, field); }));
   }
-  fmt::print("{}\n", json.dump(2));
+  o.applies.only(
+      command, {"--lr-floor", "--schedule-steps"},
+      only_kinds<ScheduleKind>(
+          "schedule", [](const RunConfig& run) -> ScheduleKind { return run.train.schedule.kind; },
+          [](ScheduleKind kind) { return reads(kind, "schedule_steps"); }));
 }
 
-void print_text(const TrainingRun& run, const TrainingResult& result, const std::string& out) {
-  const std::uint64_t step = result.last.step;
-  if (!result.last.finite) {
-    fmt::print("diverged after step {}: the loss or gradient is not finite; try a lower --lr\n",
-               step);
+// What an option sets, as in config.json: "--lr" is training/learning_rate. Empty: it is of this
+// command alone.
+std::string field_of(const nlohmann::json& run, const std::string& flag) {
+  static const std::map<std::string, std::string> kCalled = {
+      {"lr", "learning_rate"},
+      {"lr_floor", "learning_rate_floor"},
+      {"hidden", "d_model"},
+      {"no_bias", "bias"},
+      {"untied", "tied"},
+      {"no_stage_cls", "stage_cls"},
+      {"pooled_keys", "unpooled_keys"},
+      {"no_stage_truncate", "stage_truncate"},
+      {"epochs", "steps"}};
+  std::string name = flag.substr(flag.find_first_not_of('-'));
+  std::ranges::replace(name, '-', '_');
+  if (const auto called = kCalled.find(name); called != kCalled.end()) name = called->second;
+  for (const char* section : {"model", "training", "data", "course"}) {
+    if (run.at(section).contains(name)) return fmt::format("{}/{}", section, name);
   }
-  if (result.interrupted) {
-    fmt::print("stopped at step {}; go on with: longspan train {} --out {} --resume --steps {}\n",
-               step, run.task().name(), out, run.steps());
-  }
-  if (result.out_of_patience) {
-    fmt::print("stopped at step {}: {} validations were no better than that of step {} ({:.4f})\n",
-               step, result.patience.waited, result.patience.best_step, *result.patience.best);
-  }
-  fmt::print("checkpoint of step {} in {} ({} at {:.0f} tokens/s)\n", step, out,
-             human_seconds(result.seconds), result.tokens_per_second);
+  return "";
 }
 
-void run_train(TrainOptions& o, const Common& common) {
+// The fields that were typed.
+std::map<std::string, std::string> typed_fields(const CLI::App& command, const RunConfig& run) {
+  std::map<std::string, std::string> typed;
+  const nlohmann::json all = to_json(run);
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->count() == 0 || option->get_positional()) continue;
+    const std::string field = field_of(all, flag_of(*option));
+    if (!field.empty()) typed[field] = flag_of(*option);
+  }
+  return typed;
+}
+
+void run_train(TrainOptions& o, const CLI::App& command, const Common& common) {
   TrainingOptions& options = o.training;
   options.run.options = o.task.of(find_task(options.run.data.task));
   options.run.model.bias = !o.no_bias;
   options.run.model.tied = !o.untied;
   o.stages.set(options.run.model);
+  options.asked = typed_fields(command, options.run);
+  options.review = [&](const RunConfig& run) { o.applies.check("train", run); };
   TrainingRun run(options);
-  if (!common.quiet) report_model(run, options.out);
+  if (run.was_done()) return report_done(run, options.out, common);
+  if (!common.quiet) report_beginning(run, options.out);
   const StopGuard guard;
   TrainingResult result;
   {
     Showing showing(run, common.quiet);
     result = run.run(showing);
   }
-  if (common.json) {
-    print_json(run, result, options.out);
-  } else {
-    print_text(run, result, options.out);
-  }
+  report_result(run, result, options.out, common);
   if (result.interrupted) throw Stopped{StopGuard::signal(), ""};
+  if (result.divergence) throw Diverged(*result.divergence, result.saved, options.out);
+}
+
+// Help of one task, or without one of what all have, and which there are.
+void show_help(CLI::App& command, const TrainOptions& o, const TaskEntry* task) {
+  constexpr std::array<std::string_view, 6> kExamples = {
+      "longspan train text --data data/tinyshakespeare.txt --out model --steps 2000",
+      "longspan train text --out model --resume --steps 4000",
+      "longspan train text --data book.txt --wiring reversible --length 1024 --batch 2",
+      "longspan train images --data mnist --rule pepita --layers 1 --hidden 1024 --epochs 10",
+      "longspan train copy --out copy --length 256 --attention reformer --steps 3000",
+      "longspan train reverse --out reverse --layers 2 --patience 3 --keep-best"};
+  o.applies.show(task);
+  if (task != nullptr) o.task.show(*task);
+  std::string footer;
+  if (task == nullptr) {
+    footer = "Tasks (longspan train TASK --help has the options of each):\n";
+    for (const TaskEntry& t : tasks()) footer += fmt::format("  {:<10}{}\n", t.name, t.summary);
+  }
+  footer += "Examples:";
+  const std::string own = fmt::format("train {} ", task == nullptr ? "" : task->name);
+  for (const std::string_view example : kExamples) {
+    if (task != nullptr && example.find(own) == std::string_view::npos) continue;
+    footer += fmt::format("\n  {}", example);
+  }
+  command.footer(footer);
 }
 
 }  // namespace
@@ -253,18 +279,16 @@ void add_train(CLI::App& app, const Common& common) {
   CLI::App* command = app.add_subcommand("train", "Train a model; Ctrl-C saves, --resume goes on");
   auto o = std::make_shared<TrainOptions>();
   add_run_options(*command, *o);
-  o->task.add(*command);
+  o->task.add(*command, o->applies);
   add_model_options(*command, *o);
   add_learning_options(*command, *o);
-  command->footer(
-      "Examples:\n"
-      "  longspan train text --data data/tinyshakespeare.txt --out model --steps 2000\n"
-      "  longspan train text --out model --resume --steps 4000\n"
-      "  longspan train text --data book.txt --wiring reversible --length 1024 --batch 2\n"
-      "  longspan train images --data mnist --rule pepita --layers 1 --hidden 1024 --epochs 10\n"
-      "  longspan train copy --out copy --length 256 --attention reformer --steps 3000\n"
-      "  longspan train reverse --out reverse --layers 2 --patience 3 --keep-best");
-  command->callback([o, &common] { run_train(*o, common); });
+  limit_run_options(*command, *o);
+  limit_model_options(*command, *o);
+  limit_learning_options(*command, *o);
+  show_help(*command, *o, nullptr);
+  command->get_option("task")->each(
+      [o, command](const std::string& name) { show_help(*command, *o, &find_task(name)); });
+  command->callback([o, command, &common] { run_train(*o, *command, common); });
 }
 
 }  // namespace longspan::cli

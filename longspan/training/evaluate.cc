@@ -10,6 +10,9 @@ namespace longspan {
 namespace {
 
 void check_history(Model& model) {
+  require(model.config().family == Family::kDecoder,
+          "[eval] --memory with the model {}, which reads no segments; need decoder",
+          model.config().family);
   for (std::size_t i = 0; i < model.config().layers; ++i) {
     const std::string mixer = turn_of(model.config().attention, i);
     require(model.mixer(i).remembers(),

@@ -3,12 +3,14 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 #include <vector>
 
 #include "longspan/base/config.h"
 #include "longspan/base/error.h"
 #include "longspan/io/config_json.h"
+#include "longspan/io/json_file.h"
 
 namespace longspan {
 
@@ -65,9 +67,11 @@ const json& part(const json& object, const char* key, const std::filesystem::pat
 
 json data_to_json(const RunConfig& config) {
   json data = config_to_json(config.data);
-  for (const TaskOption& option : find_task(config.data.task).options()) {
-    const auto given = config.options.find(option.name);
-    const std::string& text = given == config.options.end() ? option.standard : given->second;
+  const TaskEntry& task = find_task(config.data.task);
+  // As the task understands them: numbers may have been written in several ways.
+  const TaskOptions options = task.make(config.options)->options();
+  for (const TaskOption& option : task.options()) {
+    const std::string& text = options.at(option.name);
     data[option.name] = option.is_text ? json(text) : json::parse(text);
   }
   return data;
@@ -122,11 +126,27 @@ std::unique_ptr<Task> RunConfig::make_task() const {
   return task;
 }
 
+void RunConfig::find_data() {
+  const auto typed = options.find("data");
+  if (typed == options.end() || typed->second.empty()) return;
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const bool here = fs::exists(typed->second, ignored);
+  const bool there = !data.data_path.empty() && fs::exists(data.data_path, ignored);
+  require(here || there, "[data] {} is not here{}; need --data", typed->second,
+          data.data_path.empty() ? "" : fmt::format(", and {} is gone", data.data_path));
+  // What is called so here may be something else.
+  if (there && !(here && fs::equivalent(typed->second, data.data_path, ignored))) {
+    typed->second = data.data_path;
+  }
+}
+
 json to_json(const RunConfig& config) {
   json object;
   object["model"] = config_to_json(config.model);
   object["training"] = config_to_json(config.train);
   object["data"] = data_to_json(config);
+  object["course"] = config_to_json(config.course);
   object["vocabulary"] = {{"kind", config.vocabulary ? config.vocabulary->kind() : "none"},
                           {"code_points", config.vocabulary ? config.vocabulary->code_points()
                                                             : std::vector<std::uint32_t>{}}};
@@ -140,6 +160,11 @@ RunConfig run_config_from(const json& object, const std::filesystem::path& direc
   config.model = config_from_json<ModelConfig>("model", part(object, "model", directory));
   config.train = config_from_json<TrainConfig>("training", part(object, "training", directory));
   read_data(part(object, "data", directory), config);
+  if (object.contains("course")) {
+    config.course = config_from_json<CourseConfig>("course", object["course"]);
+  } else {
+    config.course.steps = config.train.schedule.total;
+  }
   config.vocabulary = vocabulary_from(part(object, "vocabulary", directory), directory);
   if (config.vocabulary && find_task(config.data.task).has_option("vocabulary")) {
     config.options["vocabulary"] = config.vocabulary->kind();
@@ -150,8 +175,30 @@ RunConfig run_config_from(const json& object, const std::filesystem::path& direc
   return config;
 }
 
+bool is_foreign(const std::filesystem::path& directory) {
+  std::error_code ignored;
+  const std::filesystem::path path = directory / "config.json";
+  if (!std::filesystem::is_regular_file(path, ignored)) return false;
+  try {
+    const json config = read_json(path);
+    const auto lacks = [&](const char* key) { return !config.contains(key); };
+    return config.is_object() && lacks("model") && lacks("training") && lacks("data");
+  } catch (const Error&) {
+    return false;  // a checkpoint's says why it cannot be read
+  }
+}
+
+Checkpoint open_run(const std::filesystem::path& directory) {
+  require(!directory.empty(), "[checkpoint] the directory has no name; need a trained model");
+  require(!is_foreign(directory),
+          "[checkpoint] {} has a model of another program; need a directory that longspan train "
+          "wrote",
+          directory.string());
+  return Checkpoint(directory);
+}
+
 LoadedRun load_run(const std::filesystem::path& directory) {
-  const Checkpoint checkpoint(directory);
+  const Checkpoint checkpoint = open_run(directory);
   LoadedRun run;
   run.config = run_config_from(checkpoint.config(), directory);
   run.model = std::make_unique<Model>(run.config.model);
@@ -162,7 +209,7 @@ LoadedRun load_run(const std::filesystem::path& directory) {
 }
 
 bool Patience::improved(double loss, std::uint64_t step) {
-  if (best && !(loss < *best)) {
+  if (!std::isfinite(loss) || (best && !(loss < *best))) {
     ++waited;
     return false;
   }

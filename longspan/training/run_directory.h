@@ -3,6 +3,7 @@
 //   config.json   model      ModelConfig
 //                 training   TrainConfig
 //                 data       DataConfig, and the task's options by name
+//                 course     CourseConfig; of version 0.1 not, which went on for schedule_steps
 //                 vocabulary of a task that learned it from its data
 //
 // The checkpoint's metadata have the step and the order in which the parameters lie in their block,
@@ -26,7 +27,8 @@ namespace longspan {
 // How the batches of a run are drawn.
 struct DataConfig {
   std::string task = "text";
-  std::string checksum;  // of the task's data, so that others are noticed on resuming
+  std::string checksum;   // of the task's data, so that others are noticed on resuming
+  std::string data_path;  // absolute, beside the task's option `data` as it was typed
   std::size_t batch = 12;
   std::size_t batches_per_update = 1;
 
@@ -35,8 +37,32 @@ struct DataConfig {
   void visit(See see) {
     see("task", task);
     see("checksum", checksum);
+    see("data_path", data_path);
     see("batch", batch);
     see("accumulate", batches_per_update);
+  }
+};
+
+// How far a run goes, and what happens on the way: nothing that its weights at a step depend on.
+struct CourseConfig {
+  std::uint64_t steps = 2000;       // in all
+  std::uint64_t eval_every = 500;   // 0: never
+  std::size_t eval_examples = 200;  // 0: all
+  std::uint64_t align_every = 0;    // 0: never
+  std::uint64_t save_every = 500;   // 0: at the end only
+  std::uint64_t patience = 0;       // evaluations without a better loss until it stops; 0: never
+  bool keep_best = false;           // the best checkpoint stays in the directory `best`
+
+  bool operator==(const CourseConfig&) const = default;
+  template <class See>
+  void visit(See see) {
+    see("steps", steps);
+    see("eval_every", eval_every);
+    see("eval_windows", eval_examples);
+    see("align_every", align_every);
+    see("save_every", save_every);
+    see("patience", patience);
+    see("keep_best", keep_best);
   }
 };
 
@@ -45,14 +71,23 @@ struct RunConfig {
   TrainConfig train;
   DataConfig data;
   TaskOptions options;  // of the task
+  CourseConfig course;
   std::optional<Vocabulary> vocabulary;
 
   // The task as it was configured, not yet opened.
   std::unique_ptr<Task> make_task() const;
+  // The task's option `data`, if it has one, from now on says where they are: where they were, or
+  // where the typed path leads from here. Throws Error where they are gone.
+  void find_data();
 };
 
 nlohmann::json to_json(const RunConfig& config);
 RunConfig run_config_from(const nlohmann::json& json, const std::filesystem::path& directory);
+
+// Whether the directory has a config.json of another program, as Hugging Face's models do.
+bool is_foreign(const std::filesystem::path& directory);
+// Opens a checkpoint with a run in it; throws Error, in one sentence, for any other directory.
+Checkpoint open_run(const std::filesystem::path& directory);
 
 // Model, task and step of a checkpoint; throws Error, in one sentence, when something is missing or
 // does not fit.

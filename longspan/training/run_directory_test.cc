@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "longspan/testing/temporary_directory.h"
 
@@ -128,6 +129,33 @@ TEST(RunDirectory, OpensEarlierConfigurations) {
             std::string::npos);
 }
 
+TEST(RunDirectory, FindsTheDataOfARun) {
+  const TemporaryDirectory scratch;
+  const std::filesystem::path there = scratch / "there.txt";
+  testing::write_bytes(there, "text");
+  RunConfig run;
+  run.data.task = "text";
+  const auto found = [&](const std::string& typed, const std::string& path) {
+    RunConfig config = run;
+    config.options["data"] = typed;
+    config.data.data_path = path;
+    config.find_data();
+    return config.options["data"];
+  };
+  EXPECT_EQ(found("gone.txt", there.string()), there.string());
+  EXPECT_EQ(found(there.string(), there.string()), there.string());
+  EXPECT_EQ(found(there.string(), "/gone/there.txt"), there.string());
+  const std::string dotted = (scratch / "." / "there.txt").string();
+  EXPECT_EQ(found(dotted, there.string()), dotted) << "as it was typed, where it is the same";
+  const std::filesystem::path other = scratch / "other.txt";
+  testing::write_bytes(other, "another text");
+  EXPECT_EQ(found(other.string(), there.string()), there.string());
+  EXPECT_EQ(message_of([&] { found("gone.txt", "/gone/there.txt"); }),
+            "[data] gone.txt is not here, and /gone/there.txt is gone; need --data");
+  EXPECT_EQ(message_of([&] { found("gone.txt", ""); }), "[data] gone.txt is not here; need --data");
+  EXPECT_EQ(found("", ""), "");
+}
+
 TEST(Patience, CountsEvaluationsThatAreNoBetter) {
   Patience patience;
   EXPECT_TRUE(patience.improved(2.0, 10));
@@ -137,6 +165,16 @@ TEST(Patience, CountsEvaluationsThatAreNoBetter) {
   EXPECT_TRUE(patience.improved(1.0, 40));
   EXPECT_EQ(patience.waited, 0U);
   EXPECT_EQ(patience.best_step, 40U);
+}
+
+TEST(Patience, ALossThatIsNoNumberIsNeverTheBest) {
+  Patience patience;
+  EXPECT_FALSE(patience.improved(std::nan(""), 10));
+  EXPECT_FALSE(patience.best);
+  EXPECT_EQ(patience.waited, 1U);
+  EXPECT_TRUE(patience.improved(2.0, 20));
+  EXPECT_FALSE(patience.improved(std::nan(""), 30));
+  EXPECT_EQ(patience.best, 2.0);
 }
 
 }  // namespace run_directory_test

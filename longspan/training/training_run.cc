@@ -1,8 +1,10 @@
 #include "longspan/training/training_run.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <filesystem>
+#include <utility>
 
 #include "longspan/base/error.h"
 #include "longspan/io/atomic_file.h"
@@ -26,11 +28,30 @@ void fit(const ModelNeeds& needs, std::size_t hidden, ModelConfig& model) {
   }
 }
 
+std::string absolute_path(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::absolute(path, ignored).lexically_normal().string();
+}
+
+// What a run may change on its way: how far it goes and what it shows, and the learning rate of the
+// steps to come, on which neither model nor batches nor the optimiser's averages depend.
+bool may_change(std::string_view path) {
+  constexpr std::array<std::string_view, 6> kRates = {
+      "training/schedule",       "training/learning_rate", "training/learning_rate_floor",
+      "training/schedule_steps", "training/warmup",        "training/clip"};
+  return path.starts_with("course/") || std::ranges::find(kRates, path) != kRates.end();
+}
+
+std::string shown(const nlohmann::json& value) {
+  // Floats as they were typed, not as doubles.
+  if (value.is_number_float()) return fmt::format("{}", value.get<float>());
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
 }  // namespace
 
 TrainingRun::TrainingRun(const TrainingOptions& options) : options_(options) {
-  require(options.eval_every > 0 || (options.patience == 0 && !options.keep_best),
-          "[train] --patience or --keep-best without validations; need --eval-every above 0");
+  require(!options_.out.empty(), "[train] --out has no name; need a directory");
   std::error_code ignored;
   const bool there = std::filesystem::exists(options_.out, ignored);
   require(!there || std::filesystem::is_directory(options_.out, ignored),
@@ -41,6 +62,10 @@ TrainingRun::TrainingRun(const TrainingOptions& options) : options_(options) {
   } else {
     begin();
   }
+  if (options_.review) options_.review(config_);
+  const CourseConfig& course = config_.course;
+  require(course.eval_every > 0 || (course.patience == 0 && !course.keep_best),
+          "[train] --patience or --keep-best without validations; need --eval-every above 0");
   const ModelNeeds needs = task_->needs();
   shape_ = {
       .batch = config_.data.batch, .length = needs.length, .source_length = needs.source_length};
@@ -55,10 +80,14 @@ TrainingRun::TrainingRun(const TrainingOptions& options) : options_(options) {
 }
 
 void TrainingRun::require_free() const {
-  require(options_.resume || options_.overwrite || !checkpoint_exists(options_.out),
+  if (options_.resume) return;
+  const auto& out = options_.out;
+  require(!is_foreign(out),
+          "[train] {} has a config.json of another program; need another place in --out", out);
+  require(options_.overwrite || !checkpoint_exists(out),
           "[train] {} already holds a checkpoint; use --resume to go on with it, --out for another "
           "place, or --overwrite",
-          options_.out);
+          out);
 }
 
 void TrainingRun::begin() {
@@ -70,39 +99,88 @@ void TrainingRun::begin() {
           "[train] no data; need --data FILE, or a directory of images");
   task_ = config_.make_task();
   task_->open();
-  const ModelNeeds needs = task_->needs();
-  const std::size_t per_step = config_.data.batch * config_.data.batches_per_update;
-  require(needs.length > 0 && per_step > 0,
-          "[train] length {}, batch {}, accumulate {}; need at least 1 of each", needs.length,
-          config_.data.batch, config_.data.batches_per_update);
-  const std::size_t examples = task_->examples(Split::kTraining);
-  require(options_.epochs == 0 || !task_->endless(),
-          "[train] {} epochs of {}, whose sequences are drawn anew for ever; need --steps",
-          options_.epochs, task_->name());
-  if (options_.epochs > 0) options_.steps = options_.epochs * examples / per_step;
   config_.options = task_->options();
   config_.data.checksum = task_->checksum();
+  if (const auto typed = config_.options.find("data"); typed != config_.options.end()) {
+    config_.data.data_path = absolute_path(typed->second);
+  }
   if (const Vocabulary* vocabulary = task_->vocabulary()) config_.vocabulary = *vocabulary;
-  fit(needs, options_.hidden, config_.model);
-  ScheduleConfig& schedule = config_.train.schedule;
-  schedule.total = options_.schedule_steps == 0 ? options_.steps : options_.schedule_steps;
+  complete(config_);
+}
+
+void TrainingRun::complete(RunConfig& config) const {
+  const ModelNeeds needs = task_->needs();
+  const std::size_t per_step = config.data.batch * config.data.batches_per_update;
+  require(needs.length > 0 && per_step > 0,
+          "[train] length {}, batch {}, accumulate {}; need at least 1 of each", needs.length,
+          config.data.batch, config.data.batches_per_update);
+  const std::size_t examples = task_->examples(Split::kTraining);
+  require(options_.epochs == 0 || !task_->endless(),
+          "[train] --epochs with {}, whose sequences are drawn anew for ever; need --steps",
+          task_->name());
+  if (options_.epochs > 0) config.course.steps = options_.epochs * examples / per_step;
+  fit(needs, options_.hidden, config.model);
+  ScheduleConfig& schedule = config.train.schedule;
+  schedule.total = options_.schedule_steps == 0 ? config.course.steps : options_.schedule_steps;
   schedule.floor = std::min(schedule.floor, schedule.peak);
 }
 
 void TrainingRun::go_on() {
-  config_ = run_config_from(Checkpoint(options_.out).config(), options_.out);
+  const nlohmann::json saved = open_run(options_.out).config();
+  config_ = run_config_from(saved, options_.out);
   require(config_.data.task == options_.run.data.task,
           "[train] {} was trained on {}; need the same task to resume, not {}", options_.out,
           config_.data.task, options_.run.data.task);
+  open_saved_task();
+  take_changes(saved.contains("course"));
+}
+
+void TrainingRun::open_saved_task() {
+  RunConfig found = config_;
   const auto given = options_.run.options.find("data");
   if (given != options_.run.options.end() && !given->second.empty()) {
+    found.options["data"] = given->second;
     config_.options["data"] = given->second;
+    config_.data.data_path = absolute_path(given->second);
+  } else {
+    found.find_data();
   }
-  task_ = config_.make_task();
-  require(task_->checksum() == config_.data.checksum,
-          "[train] {} is not the file that {} was trained on; need the same data to resume",
-          config_.options["data"], options_.out);
+  task_ = found.make_task();
+  require(config_.data.checksum.empty() || task_->checksum() == config_.data.checksum,
+          "[train] {} is not what {} was trained on; need the same data to resume",
+          found.options["data"], options_.out);
   task_->open();
+}
+
+// What was asked for is completed as a fresh run's configuration is, so that the command which began
+// a run also goes on with it.
+void TrainingRun::take_changes(bool had_course) {
+  using nlohmann::json;
+  const auto at = [](const std::string& path) { return json::json_pointer("/" + path); };
+  json run = to_json(config_);
+  const json asked = to_json(options_.run);
+  json wanted = run;
+  for (const auto& [path, name] : options_.asked) wanted[at(path)] = asked.at(at(path));
+  RunConfig whole = run_config_from(wanted, options_.out);
+  complete(whole);
+  const json completed = to_json(whole);
+  for (const auto& [path, name] : options_.asked) {
+    if (path == "data/data") continue;  // it was compared by its checksum
+    const json& want = (path.starts_with("data/") ? wanted : completed).at(at(path));
+    json& has = run[at(path)];
+    if (want == has) continue;
+    require(may_change(path),
+            "[train] {} {} on resuming {}, which has {} and cannot change that; leave it out, or "
+            "begin another run",
+            name, shown(want), options_.out, shown(has));
+    if (had_course || !path.starts_with("course/")) {
+      changes_.push_back({name, shown(has), shown(want)});
+    }
+    has = want;
+  }
+  config_ = run_config_from(run, options_.out);
+  ScheduleConfig& schedule = config_.train.schedule;
+  schedule.floor = std::min(schedule.floor, schedule.peak);
 }
 
 std::span<const Batch> TrainingRun::batches(std::uint64_t step) {
@@ -115,7 +193,7 @@ std::span<const Batch> TrainingRun::batches(std::uint64_t step) {
 
 void TrainingRun::judge(TrainingObserver& observer, TrainingResult& result) {
   const EvaluateOptions options{.batch = config_.data.batch,
-                                .limit = options_.eval_examples,
+                                .limit = config_.course.eval_examples,
                                 .stops = [&] { return observer.stops(); }};
   try {
     patience_.due = true;
@@ -129,7 +207,7 @@ void TrainingRun::judge(TrainingObserver& observer, TrainingResult& result) {
   const JudgedStep& judged = result.judged.back();
   observer.judged(judged);
   const bool better = patience_.improved(judged.judgement.loss(), judged.step);
-  if (better && options_.keep_best) {
+  if (better && config_.course.keep_best) {
     save(std::filesystem::path(options_.out) / "best", config_, *model_, *trainer_, patience_);
   }
 }
@@ -144,48 +222,73 @@ void TrainingRun::align(TrainingObserver& observer, std::span<const Batch> step_
   result.aligned.push_back(std::move(aligned));
 }
 
+void TrainingRun::save_now(TrainingResult& result) {
+  result.divergence = diverged_weights(*model_, trainer_->steps());
+  if (result.divergence) return;
+  save(options_.out, config_, *model_, *trainer_, patience_);
+  result.saved = trainer_->steps();
+}
+
+// Units of the task since the run began.
+struct TrainingRun::Pace {
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point start = Clock::now();
+  std::size_t units = 0;
+
+  double seconds() const { return std::chrono::duration<double>(Clock::now() - start).count(); }
+  double per_second(double took) const {
+    return took > 0 ? static_cast<double>(units) / took : 0.0;
+  }
+};
+
+void TrainingRun::advance(TrainingObserver& observer, Pace& pace, TrainingResult& result) {
+  const CourseConfig& course = config_.course;
+  const auto step_batches = batches(trainer_->steps());
+  if (course.align_every > 0 && trainer_->steps() % course.align_every == 0) {
+    align(observer, step_batches, result);
+  }
+  result.last = trainer_->step(step_batches, {}, [&] {
+    if (std::exchange(save_due_, false)) save_now(result);
+  });
+  if (!result.last.finite) {
+    result.divergence = find_divergence(*model_, result.last, step_batches);
+  }
+  if (result.divergence) return;
+  for (const Batch& batch : step_batches) pace.units += task_->units(batch);
+  const std::uint64_t step = result.last.step;
+  observer.stepped(result.last, pace.per_second(pace.seconds()));
+  if (course.eval_every > 0 && step % course.eval_every == 0) judge(observer, result);
+  save_due_ = course.save_every > 0 && step % course.save_every == 0;
+}
+
 TrainingResult TrainingRun::run(TrainingObserver& observer) {
+  TrainingResult result;
+  result.last.step = result.saved = first_step_;
+  result.patience = patience_;
+  if (was_done()) {
+    lock_.reset();
+    return result;
+  }
   if (!lock_) {
     make_directory("train", options_.out);
     lock_.emplace(options_.out);
     if (trainer_->steps() == 0) require_free();  // another one may have come and gone
   }
-  if (first_step_ == 0) save_now();
-  using Clock = std::chrono::steady_clock;
-  const auto start = Clock::now();
-  const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
-  TrainingResult result;
-  result.last.step = first_step_;
-  std::size_t tokens = 0;
-  const auto exhausted = [&] {
-    return options_.patience > 0 && patience_.waited >= options_.patience;
-  };
+  if (first_step_ == 0) save_now(result);
+  Pace pace;
   if (patience_.due) judge(observer, result);
-  while (!result.interrupted && trainer_->steps() < options_.steps && !exhausted()) {
-    if (observer.stops()) {
-      result.interrupted = true;
-      break;
-    }
-    const auto step_batches = batches(trainer_->steps());
-    if (options_.align_every > 0 && trainer_->steps() % options_.align_every == 0) {
-      align(observer, step_batches, result);
-    }
-    result.last = trainer_->step(step_batches);
-    if (!result.last.finite) break;
-    tokens += result.last.tokens;
-    const std::uint64_t step = result.last.step;
-    observer.stepped(result.last, static_cast<double>(tokens) / seconds());
-    if (options_.eval_every > 0 && step % options_.eval_every == 0) judge(observer, result);
-    if (!result.interrupted && options_.save_every > 0 && step % options_.save_every == 0) {
-      save_now();
-    }
+  const auto ends = [&] {
+    return result.interrupted || result.divergence || trainer_->steps() >= steps() || exhausted();
+  };
+  while (!ends()) {
+    result.interrupted = observer.stops();
+    if (!result.interrupted) advance(observer, pace, result);
   }
-  save_now();
+  if (!result.divergence) save_now(result);
   lock_.reset();
-  result.seconds = seconds();
-  result.tokens_per_second =
-      result.seconds > 0 ? static_cast<double>(tokens) / result.seconds : 0.0;
-  result.out_of_patience = exhausted() && trainer_->steps() < options_.steps;
+  result.seconds = pace.seconds();
+  result.per_second = pace.per_second(result.seconds);
+  result.out_of_patience = !result.divergence && exhausted() && trainer_->steps() < steps();
   result.patience = patience_;
   return result;
 }

@@ -5,12 +5,15 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "longspan/learning/alignment.h"
+#include "longspan/learning/divergence.h"
 #include "longspan/training/evaluate.h"
 #include "longspan/training/run_directory.h"
 #include "longspan/training/run_lock.h"
@@ -18,22 +21,27 @@
 namespace longspan {
 
 struct TrainingOptions {
-  // Of a fresh run: its model beyond what the task needs, its learning, and the task's options; of
-  // a resumed one only the option `data` counts.
+  // Of a fresh run: its model beyond what the task needs, its learning, the task's options and its
+  // course; of a resumed one only what is asked for.
   RunConfig run;
   std::string out = "longspan-model";
-  std::uint64_t steps = 2000;
   std::uint64_t epochs = 0;          // passes over the training examples, instead of steps
   std::uint64_t schedule_steps = 0;  // 0: as many as steps
-  std::uint64_t save_every = 500;    // 0: at the end only
-  std::uint64_t eval_every = 500;    // 0: never
-  std::uint64_t align_every = 0;
-  std::size_t eval_examples = 200;  // 0: all
-  std::size_t hidden = 1024;        // width of a perceptron
-  std::uint64_t patience = 0;       // evaluations without a better loss until it stops; 0: never
-  bool keep_best = false;           // the best checkpoint stays in `out`/best
+  std::size_t hidden = 1024;         // width of a perceptron
   bool resume = false;
   bool overwrite = false;
+  // The fields of `run` that a resumed one is asked for, as in config.json, "model/heads", and
+  // what people call them, "--heads".
+  std::map<std::string, std::string> asked = {};
+  // Hears of the configuration, fresh or resumed, before a model is made of it; may throw Error.
+  std::function<void(const RunConfig&)> review = {};
+};
+
+// What a resumed run was asked to do differently from now on.
+struct RunChange {
+  std::string name;  // "--steps"
+  std::string before;
+  std::string after;
 };
 
 struct JudgedStep {
@@ -52,15 +60,18 @@ class TrainingObserver {
   virtual ~TrainingObserver() = default;
   // Asked before every step and every batch of an evaluation.
   virtual bool stops() { return false; }
-  virtual void stepped(const StepReport& /*report*/, double /*tokens_per_second*/) {}
+  // `per_second` counts the task's units.
+  virtual void stepped(const StepReport& /*report*/, double /*per_second*/) {}
   virtual void judged(const JudgedStep& /*judged*/) {}
   virtual void aligned(const AlignedStep& /*aligned*/) {}
 };
 
 struct TrainingResult {
   StepReport last;
+  std::uint64_t saved = 0;  // the step of the checkpoint
   double seconds = 0.0;
-  double tokens_per_second = 0.0;
+  double per_second = 0.0;  // of the task's units
+  std::optional<Divergence> divergence;
   bool interrupted = false;  // the observer stopped it
   bool out_of_patience = false;
   Patience patience;
@@ -75,14 +86,18 @@ class TrainingRun {
   // run() nobody else may train in it.
   explicit TrainingRun(const TrainingOptions& options);
 
-  // Saves at the beginning, now and then, and at the end.
+  // Saves at the beginning, now and then, and at the end; where it diverged, no more: the checkpoint
+  // is then the last one whose weights gave a loss and a gradient.
   TrainingResult run(TrainingObserver& observer);
 
   const RunConfig& config() const { return config_; }
   const Task& task() const { return *task_; }
   const Model& model() const { return *model_; }
-  std::uint64_t steps() const { return options_.steps; }
+  std::uint64_t steps() const { return config_.course.steps; }
   std::uint64_t first_step() const { return first_step_; }
+  // Whether a resumed run was as far as it goes before: it does nothing then.
+  bool was_done() const { return options_.resume && first_step_ >= steps() && !patience_.due; }
+  const std::vector<RunChange>& changes() const { return changes_; }
   // Weights, gradients and the optimiser's averages.
   std::size_t weight_bytes() const;
   std::size_t activation_bytes() const { return trainer_->rule().walk(shape_).peak; }
@@ -92,11 +107,22 @@ class TrainingRun {
  private:
   void begin();
   void go_on();
+  void open_saved_task();
+  void take_changes(bool had_course);
+  // What a configuration lacks until the task is open.
+  void complete(RunConfig& config) const;
   void require_free() const;
   std::span<const Batch> batches(std::uint64_t step);
   void judge(TrainingObserver& observer, TrainingResult& result);
   void align(TrainingObserver& observer, std::span<const Batch> batches, TrainingResult& result);
-  void save_now() { save(options_.out, config_, *model_, *trainer_, patience_); }
+  // A step, with what follows it.
+  struct Pace;
+  void advance(TrainingObserver& observer, Pace& pace, TrainingResult& result);
+  bool exhausted() const {
+    return config_.course.patience > 0 && patience_.waited >= config_.course.patience;
+  }
+  // Unless the weights are not finite.
+  void save_now(TrainingResult& result);
 
   TrainingOptions options_;
   RunConfig config_;
@@ -107,6 +133,8 @@ class TrainingRun {
   std::vector<BatchMemory> batch_memory_;  // of the batches of an update
   std::vector<Batch> batches_;
   Patience patience_;
+  std::vector<RunChange> changes_;
+  bool save_due_ = false;  // once the next step has proven the weights
   std::uint64_t first_step_ = 0;
   std::optional<RunLock> lock_;
 };

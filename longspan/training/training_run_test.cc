@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 
 #include "longspan/testing/temporary_directory.h"
@@ -26,15 +27,15 @@ TrainingOptions small(const std::string& task, const std::filesystem::path& out)
   o.run.model.heads = 2;
   o.run.model.positions = PositionKind::kRotary;
   o.run.train.schedule.peak = 3e-3F;
-  o.steps = 12;
-  o.eval_every = 4;
-  o.save_every = 5;
+  o.run.course.steps = 12;
+  o.run.course.eval_every = 4;
+  o.run.course.save_every = 5;
   return o;
 }
 
 struct Heard final : TrainingObserver {
   bool stops() override { return steps >= stop_after; }
-  void stepped(const StepReport& /*report*/, double /*rate*/) override { ++steps; }
+  void stepped(const StepReport& /*report*/, double /*per_second*/) override { ++steps; }
   void judged(const JudgedStep& at) override { judged_at.push_back(at.step); }
   void aligned(const AlignedStep& at) override { aligned_at.push_back(at.step); }
 
@@ -51,7 +52,7 @@ std::string weights(const std::filesystem::path& out) {
 TEST(TrainingRun, SaysHowItGoes) {
   const TemporaryDirectory scratch;
   TrainingOptions o = small("copy", scratch / "run");
-  o.align_every = 6;
+  o.run.course.align_every = 6;
   TrainingRun run(o);
   EXPECT_EQ(run.config().model.vocab, 6U);
   EXPECT_EQ(run.config().model.max_length, 6U);
@@ -97,10 +98,10 @@ TEST(TrainingRun, AnEvaluationThatIsStoppedIsNotLost) {
   const TemporaryDirectory scratch;
   Heard heard;
   TrainingOptions whole = small("copy", scratch / "whole");
-  whole.keep_best = true;
+  whole.run.course.keep_best = true;
   TrainingRun(whole).run(heard);
   TrainingOptions o = small("copy", scratch / "parts");
-  o.keep_best = true;
+  o.run.course.keep_best = true;
   Impatient impatient;
   const TrainingResult stopped = TrainingRun(o).run(impatient);
   EXPECT_TRUE(stopped.interrupted);
@@ -112,6 +113,174 @@ TEST(TrainingRun, AnEvaluationThatIsStoppedIsNotLost) {
   EXPECT_EQ(rest.judged_at, (std::vector<std::uint64_t>{4, 8, 12}));
   EXPECT_EQ(weights(scratch / "parts"), weights(scratch / "whole"));
   EXPECT_EQ(weights(scratch / "parts" / "best"), weights(scratch / "whole" / "best"));
+}
+
+// The same options without what begins a run.
+TrainingOptions resumed(const std::filesystem::path& out) {
+  TrainingOptions o;
+  o.out = out.string();
+  o.run.data.task = "copy";
+  o.resume = true;
+  return o;
+}
+
+TEST(TrainingRun, GoesOnToItsOwnTarget) {
+  const TemporaryDirectory scratch;
+  Heard heard;
+  TrainingRun(small("copy", scratch / "whole")).run(heard);
+  Heard impatient;
+  impatient.stop_after = 7;
+  TrainingRun(small("copy", scratch / "parts")).run(impatient);
+  TrainingRun rest(resumed(scratch / "parts"));
+  EXPECT_EQ(rest.steps(), 12U);
+  EXPECT_EQ(rest.config().course.eval_every, 4U);
+  EXPECT_FALSE(rest.was_done());
+  EXPECT_TRUE(rest.changes().empty());
+  rest.run(heard);
+  EXPECT_EQ(weights(scratch / "parts"), weights(scratch / "whole"));
+
+  TrainingRun done(resumed(scratch / "parts"));
+  EXPECT_TRUE(done.was_done());
+  Heard nothing;
+  EXPECT_EQ(done.run(nothing).saved, 12U);
+  EXPECT_EQ(nothing.steps, 0U);
+  EXPECT_EQ(weights(scratch / "parts"), weights(scratch / "whole"));
+}
+
+TEST(TrainingRun, OfVersionOneGoesOnForItsSchedule) {
+  const TemporaryDirectory scratch;
+  Heard impatient;
+  impatient.stop_after = 7;
+  TrainingRun(small("copy", scratch / "run")).run(impatient);
+  {
+    const Checkpoint checkpoint(scratch / "run");
+    nlohmann::json config = checkpoint.config();
+    config.erase("course");
+    config["data"].erase("data_path");
+    LoadedRun run = load_run(scratch / "run");
+    Trainer trainer(*run.model, run.config.train);
+    Patience patience;
+    restore(scratch / "run", *run.model, trainer, patience);
+    CheckpointState state;
+    for (const Parameter& p : run.model->parameters().all()) {
+      state.weights.push_back({p.name, p.shape(), p.value});
+    }
+    for (const auto& block : trainer.optimizer().state()) state.optimizer.emplace_back(block);
+    state.metadata = checkpoint.metadata();
+    save_checkpoint(scratch / "old", config, state);
+  }
+  TrainingOptions o = resumed(scratch / "old");
+  o.run.course.eval_every = 4;
+  o.asked = {{"course/eval_every", "--eval-every"}};
+  TrainingRun old(o);
+  EXPECT_EQ(old.first_step(), 7U);
+  EXPECT_EQ(old.steps(), 12U);
+  EXPECT_TRUE(old.changes().empty()) << "nobody knows what it was before";
+  Heard heard;
+  EXPECT_EQ(old.run(heard).saved, 12U);
+  EXPECT_EQ(heard.judged_at, (std::vector<std::uint64_t>{8, 12}));
+}
+
+TEST(TrainingRun, SaysWhatItChangesAndRefusesWhatItCannot) {
+  const TemporaryDirectory scratch;
+  Heard heard;
+  TrainingOptions begun = small("copy", scratch / "run");
+  begun.run.train.schedule.floor = 1.0F;  // more than the peak: it becomes the peak
+  TrainingRun(begun).run(heard);
+  TrainingOptions o = begun;
+  o.resume = true;
+  o.asked = {{"model/heads", "--heads"},
+             {"data/length", "--length"},
+             {"data/batch", "--batch"},
+             {"training/learning_rate_floor", "--lr-floor"},
+             {"training/schedule_steps", "--schedule-steps"},
+             {"course/steps", "--steps"}};
+  EXPECT_TRUE(TrainingRun(o).changes().empty()) << "the command that began it goes on with it";
+
+  o.run.course.steps = 14;
+  o.run.train.schedule.peak = 1e-3F;
+  o.asked["training/learning_rate"] = "--lr";
+  o.asked.erase("training/learning_rate_floor");
+  o.asked.erase("training/schedule_steps");
+  TrainingRun run(o);
+  ASSERT_EQ(run.changes().size(), 2U);
+  EXPECT_EQ(run.changes()[0].name, "--steps");
+  EXPECT_EQ(run.changes()[0].before, "12");
+  EXPECT_EQ(run.changes()[0].after, "14");
+  EXPECT_EQ(run.changes()[1].name, "--lr");
+  EXPECT_EQ(run.changes()[1].before, "0.003");
+  EXPECT_EQ(run.config().train.schedule.total, 12U) << "the schedule ends where it did";
+  EXPECT_EQ(run.config().train.schedule.floor, 1e-3F) << "at most the peak";
+  EXPECT_EQ(run.run(heard).saved, 14U);
+  EXPECT_EQ(load_run(o.out).config.course.steps, 14U);
+
+  const auto refused = [&](auto change, const std::string& path, const std::string& sentence) {
+    TrainingOptions other = o;
+    change(other.run);
+    other.asked[path] = "--it";
+    const std::string message = message_of([&] { TrainingRun again(other); });
+    EXPECT_EQ(message, "[train] --it " + sentence) << path;
+  };
+  const std::string end = " and cannot change that; leave it out, or begin another run";
+  refused([](RunConfig& r) { r.model.heads = 4; }, "model/heads",
+          "4 on resuming " + o.out + ", which has 2" + end);
+  refused([](RunConfig& r) { r.model.attention = "full"; }, "model/attention",
+          "full on resuming " + o.out + ", which has flash" + end);
+  refused([](RunConfig& r) { r.options["length"] = "8"; }, "data/length",
+          "8 on resuming " + o.out + ", which has 6" + end);
+  refused([](RunConfig& r) { r.data.batch = 3; }, "data/batch",
+          "3 on resuming " + o.out + ", which has 16" + end);
+  refused([](RunConfig& r) { r.train.seed = 5; }, "training/seed",
+          "5 on resuming " + o.out + ", which has 1337" + end);
+  refused([](RunConfig& r) { r.train.optimizer.beta1 = 0.5; }, "training/beta1",
+          "0.5 on resuming " + o.out + ", which has 0.9" + end);
+}
+
+TEST(TrainingRun, KeepsTheLastGoodCheckpointWhenItDiverges) {
+  const TemporaryDirectory scratch;
+  TrainingOptions o = small("copy", scratch / "run");
+  o.run.train.optimizer.kind = OptimizerKind::kSgd;
+  o.run.train.optimizer.weight_decay = 1e3F;
+  o.run.train.schedule = {.kind = "constant", .peak = 1e3F, .floor = 0.0F, .warmup = 0};
+  o.run.train.clip = 0.0F;
+  o.run.course.save_every = 1;
+  o.run.course.eval_every = 0;
+  o.run.course.steps = 100;
+  Heard heard;
+  const TrainingResult result = TrainingRun(o).run(heard);
+  ASSERT_TRUE(result.divergence);
+  EXPECT_LT(result.divergence->step, 20U);
+  EXPECT_FALSE(result.divergence->layer.empty());
+  EXPECT_LT(result.saved, result.divergence->step);
+  LoadedRun kept = load_run(o.out);
+  EXPECT_EQ(kept.step, result.saved);
+  EXPECT_FALSE(diverged_weights(*kept.model, 0));
+  // The next step's loss was finite, or these weights would not have been saved.
+  const auto task = kept.config.make_task();
+  BatchMemory memory;
+  const Batch next = task->training_batch(o.run.train.seed, kept.step, o.run.data.batch, memory);
+  EXPECT_TRUE(std::isfinite(kept.model->evaluate(next).loss));
+  EXPECT_FALSE(std::filesystem::exists(scratch / "run" / "training.lock"));
+}
+
+TEST(TrainingRun, LeavesModelsOfOthersAlone) {
+  const TemporaryDirectory scratch;
+  std::filesystem::create_directory(scratch / "theirs");
+  testing::write_bytes(scratch / "theirs" / "config.json", R"({"model_type": "llama"})");
+  TrainingOptions o = small("copy", scratch / "theirs");
+  o.overwrite = true;
+  EXPECT_EQ(message_of([&] { TrainingRun run(o); }),
+            "[train] " + o.out +
+                " has a config.json of another program; need another place in "
+                "--out");
+  EXPECT_EQ(message_of([&] { load_run(o.out); }),
+            "[checkpoint] " + o.out +
+                " has a model of another program; need a directory that "
+                "longspan train wrote");
+  EXPECT_EQ(message_of([&] { load_run(""); }),
+            "[checkpoint] the directory has no name; need a trained model");
+  o.out = "";
+  EXPECT_EQ(message_of([&] { TrainingRun run(o); }), "[train] --out has no name; need a directory");
 }
 
 TEST(TrainingRun, OneAtATimeTrainsInADirectory) {
@@ -130,7 +299,8 @@ TEST(TrainingRun, OneAtATimeTrainsInADirectory) {
     o.overwrite = !resumes;
     o.resume = resumes;
     Second second(o);
-    o.steps += 1;
+    o.run.course.steps += 1;
+    o.asked = {{"course/steps", "--steps"}};
     if (resumes) {
       TrainingRun(o).run(second);
     } else {
@@ -145,10 +315,10 @@ TEST(TrainingRun, OneAtATimeTrainsInADirectory) {
 TEST(TrainingRun, StopsWhenNothingImprovesAndKeepsTheBest) {
   const TemporaryDirectory scratch;
   TrainingOptions o = small("copy", scratch / "run");
-  o.steps = 400;
-  o.eval_every = 1;
-  o.patience = 2;
-  o.keep_best = true;
+  o.run.course.steps = 400;
+  o.run.course.eval_every = 1;
+  o.run.course.patience = 2;
+  o.run.course.keep_best = true;
   o.run.train.schedule.peak = 0.5F;  // so large that the loss soon rises
   o.run.train.schedule.warmup = 0;
   TrainingRun run(o);
@@ -191,8 +361,8 @@ TEST(TrainingRun, RefusesWhatDoesNotFit) {
   o.run.data.batch = 0;
   EXPECT_NE(message_of([&] { TrainingRun run(o); }).find("batch 0"), std::string::npos);
   o.run.data.batch = 2;
-  o.eval_every = 0;
-  o.patience = 1;
+  o.run.course.eval_every = 0;
+  o.run.course.patience = 1;
   EXPECT_NE(message_of([&] { TrainingRun run(o); }).find("--eval-every"), std::string::npos);
   EXPECT_FALSE(std::filesystem::exists(scratch / "none"));
 }
@@ -202,8 +372,8 @@ TEST(Writer, AnEncoderAndADecoderAnswer) {
   const TemporaryDirectory scratch;
   TrainingOptions o = small("reverse", scratch / "run");
   o.run.options["length"] = "3";
-  o.steps = 500;
-  o.eval_every = 0;
+  o.run.course.steps = 500;
+  o.run.course.eval_every = 0;
   Heard heard;
   TrainingRun(o).run(heard);
   LoadedRun run = load_run(o.out);

@@ -84,13 +84,5 @@ TEST(TaskCommands, PatienceEndsARunAndTheBestStays) {
   EXPECT_TRUE(result["out_of_patience"]);
 }
 
-TEST(TaskCommands, HelpNamesEveryOption) {
-  const std::string help = longspan({"train", "--help"}).out;
-  for (const char* flag : {"--data", "--vocabulary", "--length", "--model", "--patch", "--symbols",
-                           "--held-out", "--patience", "--keep-best"}) {
-    EXPECT_THAT(help, HasSubstr(flag));
-  }
-}
-
 }  // namespace tasks_cli_test
 }  // namespace longspan::testing

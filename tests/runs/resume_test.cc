@@ -27,10 +27,9 @@ std::vector<std::string> arguments(const std::string& out, const std::string& th
           "--threads",    threads, "--quiet"};
 }
 
+// The run knows the rest.
 std::vector<std::string> resume(const std::string& out, const std::string& threads) {
-  return {
-      "train",        "text", "--out",        out, "--resume",  "--steps", std::to_string(kSteps),
-      "--eval-every", "0",    "--save-every", "7", "--threads", threads,   "--quiet"};
+  return {"train", "text", "--out", out, "--resume", "--threads", threads, "--quiet"};
 }
 
 std::string weights(const std::string& model) { return read_bytes(model + "/model.safetensors"); }
