@@ -489,7 +489,7 @@ TEST(Cost, SaysLongTimesInHoursAndMinutes) {
   slow.fma_peak = slow.bandwidth = 1e9;
   slow.call_seconds = 1e-6;
   slow.caches = slow.memory = 1e6;
-  const Model model({.attention = "full", .family = Family::kDecoder});
+  const Model model({.family = Family::kDecoder, .attention = "full"});
   for (const Operation& o : step_operations(model, {.batch = 1, .length = 32}, OptimizerConfig{})) {
     slow.rates[o.rate].warm.assign(o.x.size(), 1e-8);
   }
