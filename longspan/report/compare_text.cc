@@ -178,7 +178,7 @@ std::string prediction_text(const ComparePrediction& p) {
   return text + fmt::format(", {} points\n", p.points);
 }
 
-std::string number(const std::optional<double>& value) {
+std::string csv_number(const std::optional<double>& value) {
   return value ? fmt::format("{}", *value) : "";
 }
 
@@ -210,11 +210,12 @@ std::string compare_csv(const CompareRecord& r) {
     const CompareError e = p.error.value_or(CompareError{});
     const CompareWork w = p.work.value_or(CompareWork{});
     text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
-                        quoted(p.mechanism), p.length, p.status, number(t.predicted), number(t.low),
-                        number(t.high), number(t.measured), number(t.spread_low),
-                        number(t.spread_high), t.rounds, number(m.parameters), number(m.predicted),
-                        number(m.measured), number(m.resident), number(e.output),
-                        number(e.gradient), w.maccs, w.flops, w.bytes, quoted(p.reason));
+                        quoted(p.mechanism), p.length, p.status, csv_number(t.predicted),
+                        csv_number(t.low), csv_number(t.high), csv_number(t.measured),
+                        csv_number(t.spread_low), csv_number(t.spread_high), t.rounds,
+                        csv_number(m.parameters), csv_number(m.predicted), csv_number(m.measured),
+                        csv_number(m.resident), csv_number(e.output), csv_number(e.gradient),
+                        w.maccs, w.flops, w.bytes, quoted(p.reason));
   }
   return text;
 }
