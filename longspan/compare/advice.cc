@@ -22,8 +22,9 @@ constexpr double kMostErrorWork = 0x1p32;    // n²·width of what an error is m
 constexpr std::uint64_t kShortestError = 8;  // tokens
 
 // Of one sequence: errors are averages.
-double measured_error(const AdviceQuestion& q, const std::string& attention) {
-  CompareCase what{q.settings, attention, std::min(q.length, kLongestError)};
+double measured_error(const AdviceQuestion& q, const std::string& attention,
+                      std::uint64_t longest) {
+  CompareCase what{q.settings, attention, std::min(q.length, longest)};
   what.settings.batch = 1;
   AttentionCase c = what.alone(kErrorHeads);
   c.backward = false;
@@ -36,9 +37,9 @@ double measured_error(const AdviceQuestion& q, const std::string& attention) {
 }
 
 // Fills in the error, or says why there is none.
-std::string measure_error(const AdviceQuestion& q, AdviceCandidate& c) {
+std::string measure_error(const AdviceQuestion& q, AdviceCandidate& c, std::uint64_t longest) {
   try {
-    c.error = measured_error(q, c.attention);
+    c.error = measured_error(q, c.attention, longest);
   } catch (const SystemError&) {
     throw;
   } catch (const Error& e) {
@@ -133,7 +134,7 @@ Advice advise(const Calibration& calibration, const AdviceQuestion& q,
     advice.candidates.push_back(candidate(calibration, q, attention));
     AdviceCandidate& c = advice.candidates.back();
     if (!q.error || !c.refused.empty()) continue;
-    c.refused = measure_error(q, c);
+    c.refused = measure_error(q, c, kLongestError);
     if (c.error && *c.error > *q.error) c.refused = fmt::format("has an error of {:.3g}", *c.error);
   }
   std::vector<AdviceCandidate>& all = advice.candidates;
@@ -142,7 +143,7 @@ Advice advise(const Calibration& calibration, const AdviceQuestion& q,
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (!all[i].tied || all[i].error) continue;
       if (progress) progress(i, all.size(), all[i].attention);
-      measure_error(q, all[i]);
+      measure_error(q, all[i], kLongestTie);
     }
   }
   const auto pick = least_given_up(all);

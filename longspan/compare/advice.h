@@ -42,6 +42,8 @@ struct Advice {
 
 // Errors are measured on random tensors of at most this many tokens.
 inline constexpr std::uint64_t kLongestError = 4096;
+// Those that only decide a tie, of at most this many: they need not be known as well.
+inline constexpr std::uint64_t kLongestTie = 1024;
 
 // Throws Error for a length that nobody can answer for.
 void check_question(const AdviceQuestion& question);

@@ -92,7 +92,7 @@ TEST(Advice, LongAndWideQuestionsAreAnsweredOrRefused) {
   EXPECT_THROW(advise(c, question(kLongestCompared + 1)), Error);
   EXPECT_THROW(advise(c, question(std::numeric_limits<std::uint64_t>::max())), Error);
   EXPECT_THROW(advise(c, question(0)), Error);
-  EXPECT_NE(advise(c, question(kLongestCompared)).pick(), nullptr);
+  EXPECT_NE(advise(c, question(kLongestCompared)).pick(), nullptr) << "within a few seconds";
   AdviceQuestion wide = question(4096);
   wide.settings.heads = 1;
   wide.settings.d_model = 1U << 14U;

@@ -115,7 +115,7 @@ struct RecordPlace {
 
 template <class T, class... Ranges>
 void read_record(const RecordPlace& place, const nlohmann::json& value, T& field,
-                 const Ranges&... range) {
+                 [[maybe_unused]] const Ranges&... range) {
   if constexpr (detail::IsOptional<T>::value) {
     if (value.is_null()) return field.reset();
     read_record(place, value, field.emplace(), range...);

@@ -199,8 +199,9 @@ TEST(CompareRecord, WhatIsReadCanBeShown) {
                                     {1, 2}};
   std::size_t shown = 0;
   std::size_t refused = 0;
-  for (const auto& [path, value] : good.flatten().items()) {
-    for (std::string part = path; !part.empty(); part.resize(part.rfind('/'))) {
+  const json flat = good.flatten();
+  for (const auto& leaf : flat.items()) {
+    for (std::string part = leaf.key(); !part.empty(); part.resize(part.rfind('/'))) {
       for (const json& other : values) {
         json changed = good;
         changed[json::json_pointer(part)] = other;

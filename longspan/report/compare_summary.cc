@@ -268,7 +268,7 @@ std::optional<std::uint64_t> error_length(const CompareRecord& r) {
   for (const std::uint64_t n : r.lengths) {
     const auto known =
         static_cast<std::size_t>(std::ranges::count_if(r.points, [&](const ComparePoint& p) {
-          return p.length == n && p.error && p.error->output;
+          return p.length == n && p.status == PointStatus::kOk && p.error && p.error->output;
         }));
     if (known == 0 || known < most) continue;
     best = n;

@@ -151,21 +151,25 @@ void count_query_tile(const SparseHead& head, const QueryTile& tile, TileCounts&
     counts.table += tile.lanes * static_cast<std::uint64_t>(bucket[r.high] - bucket[r.low] + 1);
   }
   for (const KeyRange& range : tile.ranges) {
-    for_each_key_tile(range, [&](const KeyRange& keys) {
-      if (keys.kind != KeyRange::Kind::kBanded) {
-        counts.pairs += tile.lanes * keys.size();
-        counts.keys += keys.kind == KeyRange::Kind::kWhole ? tile.lanes * keys.size() : 0;
-        counts.query_tiles += tile.lanes;
-        return;
-      }
-      for (std::size_t i = tile.first; i < tile.first + tile.lanes; ++i) {
-        const std::size_t begin = head.seen_begin(i, keys);
-        const std::size_t end = head.seen_end(i, keys);
-        counts.pairs += end > begin ? end - begin : 0;
-        counts.keys += end > begin ? end - begin : 0;
-        counts.query_tiles += end > begin ? 1 : 0;
-      }
-    });
+    // Tiles that hold any of the keys [begin, end) of the range.
+    const auto tiles = [&](std::size_t begin, std::size_t end) {
+      return (range.begin + end - 1) / kKeyBlock - (range.begin + begin) / kKeyBlock + 1;
+    };
+    if (range.kind != KeyRange::Kind::kBanded) {
+      if (range.size() == 0) continue;
+      counts.pairs += tile.lanes * range.size();
+      counts.keys += range.kind == KeyRange::Kind::kWhole ? tile.lanes * range.size() : 0;
+      counts.query_tiles += tile.lanes * tiles(0, range.size());
+      continue;
+    }
+    for (std::size_t i = tile.first; i < tile.first + tile.lanes; ++i) {
+      const std::size_t begin = head.seen_begin(i, range);
+      const std::size_t end = head.seen_end(i, range);
+      if (begin >= end) continue;
+      counts.pairs += end - begin;
+      counts.keys += end - begin;
+      counts.query_tiles += tiles(begin, end);
+    }
   }
 }
 
