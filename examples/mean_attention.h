@@ -16,7 +16,7 @@ namespace longspan {
 struct MeanConfig {
   bool operator==(const MeanConfig&) const = default;
   template <class See>
-  void visit(See /*see*/) {}  // see("name", field, "what it is for") for each option
+  void visit(See /*see*/) {}  // see("name", field, "what for", from_to(1, 64)) for each
 };
 
 class MeanAttention final : public Attention {

@@ -274,7 +274,7 @@ void show_help(CLI::App& command, const TrainOptions& o, const TaskEntry* task) 
       "longspan train text --data data/tinyshakespeare.txt --out model --steps 2000",
       "longspan train text --out model --resume --steps 4000",
       "longspan train text --data book.txt --wiring reversible --length 1024 --batch 2",
-      "longspan train images --data mnist --rule pepita --layers 1 --hidden 1024 --epochs 10",
+      "longspan train images --data mnist --rule pepita --hidden 1024 --epochs 10",
       "longspan train copy --out copy --length 256 --attention reformer --steps 3000",
       "longspan train reverse --out reverse --layers 2 --patience 3 --keep-best"};
   o.applies.show(task);

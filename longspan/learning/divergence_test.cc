@@ -62,6 +62,7 @@ TEST(Divergence, NamesTheFirstLayerOfALoss) {
     ModelConfig config = tiny();
     config.wiring = wiring;
     Diverging run(config);
+    std::ranges::fill(run.weights("decoder.1.feed_forward.in.bias"), 10.0F);
     std::ranges::fill(run.weights("decoder.1.feed_forward.out.weight"), kHuge);
     std::ranges::fill(run.weights("decoder.2.attention.qkv.weight"), kHuge);
     const Divergence found = run.found();

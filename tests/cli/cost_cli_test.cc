@@ -16,6 +16,7 @@
 #include "longspan/predict/calibration.h"
 #include "longspan/predict/operation.h"
 #include "longspan/testing/command_line.h"
+#include "longspan/testing/even_calibration.h"
 
 namespace longspan::testing {
 namespace cost_cli_test {
@@ -484,18 +485,9 @@ TEST(Cost, SaysLongTimesInHoursAndMinutes) {
   setenv("XDG_CACHE_HOME", cache.path().c_str(), 1);
   const int usual_threads = thread_count();
   set_thread_count(1);
-  Calibration slow;
-  slow.machine = this_machine();
-  slow.fma_peak = slow.bandwidth = 1e9;
-  slow.call_seconds = 1e-6;
-  slow.caches = slow.memory = 1e6;
-  const Model model({.family = Family::kDecoder, .attention = "full"});
-  for (const Operation& o : step_operations(model, {.batch = 1, .length = 32}, OptimizerConfig{})) {
-    slow.rates[o.rate].warm.assign(o.x.size(), 1e-8);
-  }
-  const std::filesystem::path path = calibration_path(slow.machine);
-  std::filesystem::create_directories(path.parent_path());
-  write_json(path, to_json(slow));
+  Calibration slow = even_calibration();
+  for (auto& [name, rate] : slow.rates) rate.warm.assign(rate.warm.size(), 1e-8);
+  write_calibration(slow);
   const Outcome outcome =
       longspan({"cost", "--model", "gpt2", "--tokens", "300e9", "--threads", "1"});
   unsetenv("XDG_CACHE_HOME");

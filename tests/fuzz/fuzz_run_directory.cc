@@ -44,7 +44,7 @@ RunConfig text_run() {
 RunConfig image_run() {
   RunConfig config;
   config.data.task = "images";
-  config.options = {{"model", "perceptron"}};
+  config.options = {{"model", "mlp"}};
   config.model.family = Family::kPerceptron;
   config.model.head = HeadKind::kClassifier;
   config.model.inputs = 6;

@@ -47,8 +47,10 @@ void check_keys(const Case& golden, std::span<const float> kept) {
 
 // Forward with the reference's clusters and backward; the gradients are called prefix + "q", … .
 template <class Kind>
-std::vector<float> run(const Case& golden, const Kind& attention, const std::string& prefix,
+std::vector<float> run(const Case& golden, testing::Alone<Kind>& alone, const std::string& prefix,
                        Comparison& comparison) {
+  alone.parameters().allocate();
+  const Kind& attention = *alone;
   AttentionCase c(golden);
   check_hashes(golden, c);
   const AttentionCost cost = attention.cost(shape_of(c.in));
@@ -82,7 +84,8 @@ void run_clustered(const Case& golden, Comparison& comparison) {
   config.clusters = golden.config().at("clusters").get<std::size_t>();
   config.bits = golden.config().at("bits").get<std::size_t>();
   comparison.begin("clustered");
-  run(golden, *testing::Alone<ClusteredAttention>(config), "grad.", comparison);
+  testing::Alone<ClusteredAttention> attention(config);
+  run(golden, attention, "grad.", comparison);
   comparison.finish();
 }
 
@@ -94,11 +97,12 @@ void run_improved_clustered(const Case& golden, Comparison& comparison) {
   comparison.begin("improved-clustered");
   config.gradient = "constant-mass";
   testing::Alone<ImprovedClusteredAttention> attention(config);
-  const std::vector<float> saved = run(golden, *attention, "grad.", comparison);
+  const std::vector<float> saved = run(golden, attention, "grad.", comparison);
   check_keys(golden, attention->saved_keys(saved, shape_of(AttentionCase(golden).in)));
   comparison.finish();
   config.gradient = "exact";
-  run(golden, *testing::Alone<ImprovedClusteredAttention>(config), "grad_full.", comparison);
+  testing::Alone<ImprovedClusteredAttention> exact(config);
+  run(golden, exact, "grad_full.", comparison);
 }
 
 }  // namespace longspan::golden

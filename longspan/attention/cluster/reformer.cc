@@ -20,12 +20,10 @@ LshCode parse_buckets(const ReformerConfig& config) {
   constexpr std::size_t kMostBuckets = std::size_t{1} << 24U;
   std::size_t buckets = 1;
   std::size_t count = 0;
-  std::string_view rest = config.buckets;
-  while (!rest.empty()) {
-    const std::size_t end = std::min(rest.find('x'), rest.size());
+  for (const std::string& part : split_list(config.buckets, 'x')) {
     // Hashing takes as many products as there are factors, of a width that is their sum.
-    const auto factor = read_number<std::size_t>(ReformerAttention::kName, "buckets",
-                                                 rest.substr(0, end), from_to(2, 4096));
+    const auto factor =
+        read_number<std::size_t>(ReformerAttention::kName, "buckets", part, from_to(2, 4096));
     require(factor % 2 == 0 && count < code.factors.size(),
             "[reformer] buckets is '{}'; need up to {} even factors, as in 16x8", config.buckets,
             code.factors.size());
@@ -33,7 +31,6 @@ LshCode parse_buckets(const ReformerConfig& config) {
     require(buckets <= kMostBuckets, "[reformer] buckets is '{}'; need a product of at most {}",
             config.buckets, kMostBuckets);
     code.factors[count++] = factor;
-    rest.remove_prefix(std::min(end + 1, rest.size()));
   }
   return code;
 }
