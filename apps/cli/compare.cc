@@ -303,7 +303,7 @@ void add_options(CLI::App& command, CompareOptions& o) {
       ->type_name("DURATION")
       ->default_str("2m");
   add_number(command, "--rounds", o.rounds, "Measurements of each, in turn with all others",
-             from_to(1, 1000));
+             from_to(1, 1e6));
   command.add_option("--from", o.from, "Measure errors on what this trained model attends to");
   group = "Model";
   command.add_flag("--bare", s.bare, "Attention alone, without the model around it")->group(group);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -293,6 +294,21 @@ void show_help(CLI::App& command, const TrainOptions& o, const TaskEntry* task) 
   command.footer(footer);
 }
 
+// Hides what does not apply only where help is printed: hidden options have no name in what CLI11
+// says of them.
+class HelpOfTask final : public CLI::Formatter {
+ public:
+  explicit HelpOfTask(std::function<void()> prepare) : prepare_(std::move(prepare)) {}
+  std::string make_help(const CLI::App* app, std::string name,
+                        CLI::AppFormatMode mode) const override {
+    prepare_();
+    return CLI::Formatter::make_help(app, std::move(name), mode);
+  }
+
+ private:
+  std::function<void()> prepare_;
+};
+
 }  // namespace
 
 void add_train(CLI::App& app, const Common& common) {
@@ -305,9 +321,11 @@ void add_train(CLI::App& app, const Common& common) {
   limit_run_options(*command, *o);
   limit_model_options(*command, *o);
   limit_learning_options(*command, *o);
-  show_help(*command, *o, nullptr);
+  const auto shown = std::make_shared<const TaskEntry*>(nullptr);
   command->get_option("task")->each(
-      [o, command](const std::string& name) { show_help(*command, *o, &find_task(name)); });
+      [shown](const std::string& name) { *shown = &find_task(name); });
+  command->formatter(
+      std::make_shared<HelpOfTask>([o, command, shown] { show_help(*command, *o, *shown); }));
   command->callback([o, command, &common] { run_train(*o, *command, common); });
 }
 

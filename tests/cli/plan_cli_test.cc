@@ -124,7 +124,7 @@ TEST(PlanBadInput, OneSentence) {
   expect_wrong_input(with({"--format", "bf15"}), "did you mean 'bf16'?");
   expect_wrong_input(with({"--utilisation", "1.5"}), "at most 1");
   expect_wrong_input(with({"--utilisation", "0.5:0.3"}), "low:high");
-  expect_wrong_input(with({"--pue", "0.9"}), "need 1 or more");
+  expect_wrong_input(with({"--pue", "0.9"}), "need a number from 1 to 100");
   expect_wrong_input(with({"--grid", "-400"}), "number above 0");
   expect_wrong_input(with({"--count", "0"}), "--count is '0'");
   expect_wrong_input(with({"--price", "1", "--money", "5"}), "need one of them");
