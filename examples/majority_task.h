@@ -8,6 +8,7 @@
 // nothing else.
 #pragma once
 
+#include "longspan/base/number.h"
 #include "longspan/tasks/task.h"
 
 namespace longspan {
@@ -17,11 +18,11 @@ struct MajorityConfig {
   std::size_t held_out = 200;
 
   bool operator==(const MajorityConfig&) const = default;
-  // Names, values and purposes of its options; the command line makes flags of them.
+  // Names, values, purposes and bounds of its options; the command line makes flags of them.
   template <class See>
   void visit(See see) {
-    see("length", length, "Tokens per sequence");
-    see("held_out", held_out, "Sequences that judge the model");
+    see("length", length, "Tokens per sequence", from_to(1, 1e7));
+    see("held_out", held_out, "Sequences that judge the model", from_to(1, 1e7));
   }
 };
 
