@@ -9,13 +9,12 @@ find_package(GTest REQUIRED)
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
 set(sanitizers -fsanitize=address,undefined)
-# Kernels are large functions of many branches: with every check inline they take minutes to compile.
+# Kernels are large functions of many branches: with every check they take minutes to compile.
 # Warnings are the other library's: with one instruction set, Highway's names are not apart.
 longspan_library(longspan_checked ONE_TARGET
   FLAGS ${sanitizers} -fno-sanitize=null,object-size,vptr -fno-sanitize-recover=all
         -fno-omit-frame-pointer -O1 -D_GLIBCXX_ASSERTIONS
-  KERNEL_FLAGS --param=asan-instrumentation-with-call-threshold=0
-               -fno-sanitize=alignment,pointer-overflow,bounds,shift,return -w)
+  KERNEL_FLAGS -fno-sanitize=alignment,pointer-overflow,bounds,shift,return -w)
 target_link_options(longspan_checked PUBLIC ${sanitizers})
 set_target_properties(longspan_checked longspan_checked_kernels PROPERTIES EXCLUDE_FROM_ALL ON)
 add_custom_target(checked_tests)

@@ -229,8 +229,9 @@ SolveAnswer largest_within(const SolveQuestion& question, const SolveBudget& bud
   require(budget.bytes || budget.flops, "[solve] no budget; need bytes or FLOPs");
   require(budget.bytes.value_or(1) >= 1 && budget.flops.value_or(1) >= 1,
           "[solve] a budget of nothing; need at least 1 byte or FLOP");
-  require(budget.bytes.value_or(0) <= kLargestBudget, "[solve] {} bytes; need at most {}",
-          to_decimal(*budget.bytes), to_decimal(kLargestBudget));
+  const Integer bytes = budget.bytes.value_or(0);
+  require(bytes <= kLargestBudget, "[solve] {} bytes; need at most {}", to_decimal(bytes),
+          to_decimal(kLargestBudget));
   const bool counts_work = budget.flops.has_value();
   check(question.candidate(1));
   const auto need = [&](std::size_t k) {

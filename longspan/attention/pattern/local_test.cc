@@ -30,7 +30,8 @@ void check(const LocalConfig& config, const AttentionCase& c) {
     return ahead <= config.after || blocks - ahead <= config.before;
   };
   const LocalAttention attention(config);
-  const AttentionShape shape = AttentionProblem(c).shape();
+  const AttentionProblem problem(c);
+  const AttentionShape shape = problem.shape();
   testing::check_pattern(attention, c,
                          [&](std::size_t b, std::size_t h, std::size_t i, std::size_t j) {
                            const bool seen = sees(b, h, i, j);
