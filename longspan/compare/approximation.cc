@@ -3,6 +3,8 @@
 #include <cmath>
 #include <span>
 
+#include "longspan/base/error.h"
+
 namespace longspan {
 
 namespace {
@@ -21,7 +23,12 @@ struct Distance {
       size += e * e;
     }
   }
-  double relative() const { return size > 0.0 ? std::sqrt(difference / size) : 0.0; }
+  double relative() const {
+    require(std::isfinite(difference) && std::isfinite(size),
+            "[compare] attention gives {} here; need a model and inputs that are finite",
+            std::isfinite(size) ? "no numbers" : "no numbers even where it is exact");
+    return size > 0.0 ? std::sqrt(difference / size) : 0.0;
+  }
 };
 
 double norm(std::span<const float> x) {

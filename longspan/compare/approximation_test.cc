@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <string>
+
+#include "longspan/base/error.h"
 
 namespace longspan {
 namespace approximation_test {
@@ -50,6 +53,11 @@ TEST(Approximation, FallsWithTheNumberOfFeatures) {
   const double many = *error_of("performer:features=2048", 200, false, 0.5F).output;
   EXPECT_LT(many, 0.5 * few);
   EXPECT_GT(many, 1e-4);
+}
+
+// It was 0 where exact attention gave no numbers.
+TEST(Approximation, OfWhatIsNotFiniteThereIsNone) {
+  EXPECT_THROW(error_of("linear", 7, false, std::numeric_limits<float>::quiet_NaN()), Error);
 }
 
 TEST(Approximation, WithoutBackwardThereIsNoGradient) {

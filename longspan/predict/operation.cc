@@ -61,7 +61,7 @@ void add_operations(const RecordedCall& recorded, std::vector<Operation>& operat
 
 std::string attention_rate(std::string_view mechanism, Phase phase) {
   return rate_of(name_of(phase == Phase::kForward ? Op::kAttention : Op::kAttentionBackward),
-                 mechanism);
+                 mechanism.substr(0, mechanism.find(':')));
 }
 
 std::vector<Operation> operations_of(const Recorder& recorder) {

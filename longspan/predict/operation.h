@@ -23,6 +23,7 @@ struct Operation {
   std::uint64_t maccs = 0;  // of all times together
 };
 
+// Of "window" or "window:window=64".
 std::string attention_rate(std::string_view mechanism, Phase phase);
 
 std::vector<Operation> operations_of(const Recorder& recorder);

@@ -111,5 +111,13 @@ TEST(Quantities, TheBusiestThreadCounts) {
   EXPECT_EQ(three[0], 65536.0 / 2) << "four pieces take two rounds on three threads";
 }
 
+// Machines are calibrated for mechanisms, not for every setting of theirs.
+TEST(AttentionRate, IsTheMechanismsWhateverItsOptions) {
+  for (const Phase phase : {Phase::kForward, Phase::kBackward}) {
+    EXPECT_EQ(attention_rate("window:window=64,dilation=2", phase),
+              attention_rate("window", phase));
+  }
+}
+
 }  // namespace operation_test
 }  // namespace longspan

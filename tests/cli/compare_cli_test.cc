@@ -305,6 +305,13 @@ TEST_F(Compare, InterruptedKeepsWhatWasMeasured) {
   EXPECT_THAT(outcome.out, HasSubstr("flash"));
 }
 
+TEST_F(Compare, SettingsOfAMechanismArePredictedAsItIs) {
+  const Outcome outcome =
+      longspan(arguments({"--attention", "flash,window:window=4", "--lengths", "16"}));
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(point(saved(), "window:window=4", 16)["status"], "ok");
+}
+
 TEST_F(Compare, AFullDiskCostsTheFileAndNothingElse) {
   const Outcome outcome =
       longspan(arguments({"--attention", "flash,window,local,bigbird", "--lengths", "16"}),
