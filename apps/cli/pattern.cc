@@ -24,7 +24,7 @@ struct Options {
 };
 
 // Cells a side of what is not printed on a terminal.
-constexpr std::size_t kMostPictured = 512;
+constexpr std::size_t kMostPictured = 480;
 constexpr std::size_t kMostListed = 1024;
 
 nlohmann::json as_json(const Options& o, const Picture& picture) {
@@ -46,11 +46,14 @@ nlohmann::json as_json(const Options& o, const Picture& picture) {
     }
     json["rows"].push_back(row);
   }
+  if (picture.sampled()) {
+    json["sampled"] = picture.cells();
+    return json;
+  }
   for (const auto& [cell, count] : picture.counts()) {
     auto& pairs = json["pairs"][std::string(picture.reason(cell))];
     pairs = pairs.is_null() ? count : pairs.get<std::size_t>() + count;
   }
-  if (picture.sampled()) json["sampled"] = picture.cells();
   return json;
 }
 

@@ -95,11 +95,12 @@ std::map<Picture::Cell, std::size_t> Picture::counts() const {
 
 std::string Picture::legend(Cell cell, std::size_t count) const {
   constexpr std::array<std::string_view, 3> kWeights = {"", ", below the mean", ", above the mean"};
-  const std::size_t all = cells_ * cells_;
-  const double share = 100.0 * static_cast<double>(count) / static_cast<double>(all);
   const std::string name =
       fmt::format("{}{}", reason(cell), kWeights[static_cast<std::size_t>(cell.weight)]);
-  if (sampled()) return fmt::format("{}: about {:.1f} % of the pairs", name, share);
+  // Queries and keys are the same sample, which has more of the diagonal than the whole has.
+  if (sampled()) return name;
+  const std::size_t all = cells_ * cells_;
+  const double share = 100.0 * static_cast<double>(count) / static_cast<double>(all);
   return fmt::format("{}: {} of {} pairs ({:.1f} %)", name, count, all, share);
 }
 

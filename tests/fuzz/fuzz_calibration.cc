@@ -9,10 +9,8 @@
 #include "longspan/compare/advice.h"
 #include "longspan/compare/compare_plan.h"
 #include "longspan/cost/budget.h"
-#include "longspan/predict/kernel_calls.h"
-#include "longspan/predict/operation.h"
 #include "longspan/predict/predict.h"
-#include "longspan/predict/quantities.h"
+#include "longspan/testing/even_calibration.h"
 #include "longspan/testing/temporary_directory.h"
 #include "tests/fuzz/fuzzing.h"
 #include "tests/fuzz/tree.h"
@@ -36,30 +34,12 @@ CompareSettings small_settings() {
 
 // Of this machine, with every rate that is calibrated.
 Calibration sound_calibration() {
-  Calibration c;
-  c.machine = this_machine();
-  c.fma_peak = 1e11;
-  c.bandwidth = 1e10;
-  c.call_seconds = 1e-7;
-  c.caches = 1e6;
-  c.memory = 1e8;
+  Calibration c = testing::even_calibration();
   c.forward = c.training = {.factor = 1.1, .call = 1e-6, .spread = 0.1};
   c.seconds = 60.0;
-  OperandPool none(0, /*cold=*/false);
-  std::vector<TimedCall> calls;
-  add_products(none, calls);
-  add_row_calls(none, calls);
-  add_transforms(none, calls);
-  add_optimizer_calls(none, calls);
-  const auto add = [&](const std::string& rate, std::size_t count) {
-    const std::vector<double> each(count, 1e-9);
-    c.rates[rate] = {.warm = each, .cold = each, .error = 0.1};
-  };
-  for (const TimedCall& call : calls) add(call.rate, call.x.size());
-  for (const Mechanism& mechanism : mechanisms()) {
-    for (const Phase phase : {Phase::kForward, Phase::kBackward}) {
-      add(attention_rate(mechanism.name, phase), attention_quantities(1.0, {}).size());
-    }
+  for (auto& [name, rate] : c.rates) {
+    rate.cold = rate.warm;
+    rate.error = 0.1;
   }
   return c;
 }
