@@ -19,6 +19,7 @@
 #include "longspan/compare/compare_plan.h"
 #include "longspan/predict/sampling.h"
 #include "longspan/report/compare_summary.h"
+#include "modes.h"
 #include "progress.h"
 #include "table.h"
 #include "terminal.h"
@@ -102,11 +103,11 @@ void print_table(const Advice& advice) {
 std::string command_of(const AdviceQuestion& q, const AdviceCandidate& pick) {
   const CompareSettings& s = q.settings;
   std::string text = fmt::format(
-      "longspan compare {} --attention {}{} --length {} --layers {} --d-model {} --heads {} "
-      "--d-ff {} --batch {} --threads {}",
-      s.task.name(), pick.attention == "flash" ? "" : "flash,", pick.attention, q.length, s.layers,
-      s.d_model, s.heads, s.d_ff, s.batch, s.threads);
-  if (s.bare) text += " --bare";
+      "longspan compare {} --attention {}{} --length {} --d-model {} --heads {} --batch {} "
+      "--threads {}",
+      s.task.name(), pick.attention == "flash" ? "" : "flash,", pick.attention, q.length, s.d_model,
+      s.heads, s.batch, s.threads);
+  text += s.bare ? " --bare" : fmt::format(" --layers {} --d-ff {}", s.layers, s.d_ff);
   if (s.causal) text += " --causal";
   return text;
 }
@@ -233,7 +234,11 @@ void add_advise(CLI::App& app, const Common& common) {
       "  longspan advise --length 8192\n"
       "  longspan advise --length 4096 --causal --train --memory 4GiB\n"
       "  longspan advise --length 16384 --error 0.1 --json");
-  command->callback([o, &common] { run(*o, common); });
+  const Modes modes = Modes().apart("--bare", {"--layers", "--d-ff"});
+  command->callback([o, command, modes, &common] {
+    modes.check(*command);
+    run(*o, common);
+  });
 }
 
 }  // namespace longspan::cli

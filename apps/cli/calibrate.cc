@@ -13,6 +13,7 @@
 #include "longspan/io/json_file.h"
 #include "longspan/predict/calibrate.h"
 #include "longspan/predict/check.h"
+#include "modes.h"
 #include "output_file.h"
 #include "table.h"
 #include "terminal.h"
@@ -160,7 +161,14 @@ void add_calibrate(CLI::App& app, const Common& common) {
       "  longspan calibrate\n"
       "  longspan calibrate --threads 1\n"
       "  longspan calibrate --check --json");
-  command->callback([options, &common] { run(*options, common); });
+  const Modes modes = Modes()
+                          .only("--show", {"--out"})
+                          .only("--check", {"--out"})
+                          .needs({"--overwrite"}, {"--out"});
+  command->callback([options, command, modes, &common] {
+    modes.check(*command);
+    run(*options, common);
+  });
 }
 
 }  // namespace longspan::cli

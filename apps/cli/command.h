@@ -38,7 +38,7 @@ void add_cost(CLI::App& app, const Common& common);
 void add_pattern(CLI::App& app, const Common& common);
 void add_version(CLI::App& app, const Common& common);
 // `longspan help [COMMAND]`, of the commands that `app` has.
-void add_help(CLI::App& app);
+void add_help(CLI::App& app, const Common& common);
 
 // "longspan 0.1.0 (AVX2, 2 threads)"
 std::string version_text();

@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <concepts>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -21,10 +23,12 @@
 #include "longspan/base/parallel.h"
 #include "longspan/io/atomic_file.h"
 #include "longspan/io/json_file.h"
+#include "longspan/io/process_lock.h"
 #include "longspan/io/record_json.h"
 #include "longspan/report/compare_summary.h"
 #include "longspan/report/compare_text.h"
 #include "longspan/report/page.h"
+#include "modes.h"
 #include "output.h"
 #include "output_file.h"
 #include "stop.h"
@@ -48,6 +52,8 @@ struct CompareOptions {
   std::string add, render, against;
   bool csv = false;
   Existing existing = Existing::kKept;
+  // Whether the user said so much: "--layers".
+  std::function<bool(const std::string& flag)> typed;
 };
 
 CompareRecord read_compare(const std::string& path) {
@@ -68,7 +74,7 @@ class Results {
  public:
   // `known`: a record that is added to; what this program does not know of it stays in it.
   Results(std::filesystem::path path, nlohmann::json known)
-      : path_(std::move(path)), known_(std::move(known)) {}
+      : path_(std::move(path)), lock_("compare", lock_of(path_), path_), known_(std::move(known)) {}
 
   void save(const CompareRecord& record) {
     try {
@@ -87,6 +93,7 @@ class Results {
 
  private:
   std::filesystem::path path_;
+  ProcessLock lock_;
   nlohmann::json known_;
   std::string problem_;
 };
@@ -106,6 +113,36 @@ std::filesystem::path place_of(const CompareOptions& o) {
   check_output("compare", path, existing);
   check_output("compare", page_of(path), existing);
   return path;
+}
+
+// A record is added to under its own settings, and what it lacks is measured, unless the user says
+// otherwise.
+CompareOptions as_known(CompareOptions o, const CompareRecord& known) {
+  CompareSettings settings = known.settings;
+  const auto flag_of = [](std::string_view key) {
+    std::string flag = key == "task" ? "task" : fmt::format("--{}", key);
+    std::ranges::replace(flag, '_', '-');
+    return flag;
+  };
+  // What was typed stays, and is refused where it differs.
+  CompareSettings::visit(settings, [&](std::string_view key, auto& field, const auto&...) {
+    CompareSettings::visit(o.settings, [&](std::string_view other, auto& own, const auto&...) {
+      if constexpr (std::same_as<decltype(field), decltype(own)>) {
+        if (key == other && o.typed(flag_of(key))) field = own;
+      }
+    });
+  });
+  o.settings = settings;
+  if (!o.typed("--from") && settings.inputs != "random") o.from = settings.inputs;
+  if (o.attention.empty()) {
+    for (const CompareMechanism& m : known.mechanisms) {
+      o.attention += (o.attention.empty() ? "" : ",") + m.name;
+    }
+  }
+  const bool whole = std::ranges::none_of(
+      known.points, [](const ComparePoint& p) { return p.status == PointStatus::kSkipped; });
+  if (o.lengths.empty() && o.length == 0 && !whole) o.lengths = known.lengths;
+  return o;
 }
 
 PlanRequest request_of(const CompareOptions& o) {
@@ -166,12 +203,13 @@ Ending ending_of(bool whole, const std::vector<ComparePoint>& points) {
   const auto has = [](PointStatus status) {
     return [status](const ComparePoint& p) { return p.status == status; };
   };
+  Ending ending{.whole = whole};
   const auto failed = std::ranges::find_if(points, has(PointStatus::kFailed));
-  if (failed == points.end() || std::ranges::any_of(points, has(PointStatus::kOk))) {
-    return {whole, ""};
+  if (failed != points.end() && std::ranges::none_of(points, has(PointStatus::kOk))) {
+    ending.failure =
+        fmt::format("{} at n = {}: {}", failed->mechanism, failed->length, failed->reason);
   }
-  return {whole,
-          fmt::format("{} at n = {}: {}", failed->mechanism, failed->length, failed->reason)};
+  return ending;
 }
 
 // Measures what `known` does not have.
@@ -189,14 +227,18 @@ Ending measure(const PlanRequest& request, const Calibration& calibration, Compa
     record.points.push_back(predicted_point(p));
     if (p.measured) ++measured;
   }
-  note(common,
-       fmt::format("{} of {} points fit the budget of {}: about {}", measured, plan.points.size(),
-                   human_seconds(request.settings.budget_seconds), human_seconds(plan.seconds)));
   const auto current = [&] {
     summarize(record);
     return known == nullptr ? record : merge(*known, record);
   };
   current();  // refuses what cannot be added to
+  require(
+      std::ranges::any_of(record.points,
+                          [](const ComparePoint& p) { return p.status != PointStatus::kRefused; }),
+      "[compare] nothing can be measured: {}", record.points.front().reason);
+  note(common,
+       fmt::format("{} of {} points fit the budget of {}: about {}", measured, plan.points.size(),
+                   human_seconds(request.settings.budget_seconds), human_seconds(plan.seconds)));
   CompareRun run;
   run.roofline = roofline;
   run.memory = 0.6 * request.memory;
@@ -240,23 +282,23 @@ void render(const CompareOptions& o, const Common& common) {
        fmt::format("page: {}{}", page.string(), kept ? ", as it was; --overwrite renews it" : ""));
 }
 
-void run(const CompareOptions& o, const Common& common) {
-  if (!o.render.empty()) return render(o, common);
+void run(const CompareOptions& given, const Common& common) {
+  if (!given.render.empty()) return render(given, common);
+  CompareOptions o = given;
+  std::optional<CompareRecord> known;
+  if (!o.add.empty()) {
+    known = read_compare(o.add);
+    o = as_known(std::move(o), *known);
+  }
   const PlanRequest request = request_of(o);
   if (request.settings.random_tokens) {
     note(common, fmt::format("longspan reads no tokenizer of {} yet: its errors are measured on "
                              "random tokens",
                              o.from));
   }
-  std::optional<CompareRecord> known;
   std::optional<CompareRecord> against;
-  nlohmann::json added = nlohmann::json::object();
-  if (!o.add.empty()) {
-    known = read_compare(o.add);
-    added = read_json(o.add);
-  }
   if (!o.against.empty()) against = read_compare(o.against);
-  Results results(place_of(o), added);
+  Results results(place_of(o), o.add.empty() ? nlohmann::json::object() : read_json(o.add));
   const Calibration calibration = calibration_for(common);
   CompareRecord record;
   const Ending ending =
@@ -346,7 +388,20 @@ void add_compare(CLI::App& app, const Common& common) {
       "  longspan compare --add compare.json --budget 5m\n"
       "  longspan compare --render compare.json --against other.json\n"
       "  longspan compare --rules --text book.txt --layers 2 --d-model 64 --length 64 --batch 12");
-  command->callback([options, rules, &common] {
+  const std::string rule_group = command->get_option("--rules")->get_group();
+  const Modes modes = Modes()
+                          .only("--render", {"--out", "--overwrite", "--against", "--csv"})
+                          .only("--rules", {rule_group, "--attention", "--length", "--layers",
+                                            "--d-model", "--heads", "--d-ff", "--batch", "--seed"})
+                          .needs({rule_group}, {"--rules"})
+                          .apart("--bare", {"--layers", "--d-ff"})
+                          .needs({"--overwrite"}, {"--out", "--render"});
+  command->callback([options, rules, command, modes, &common] {
+    modes.check(*command);
+    options->typed = [command](const std::string& flag) {
+      const CLI::Option* option = command->get_option_no_throw(flag);
+      return option != nullptr && option->count() > 0;
+    };
     if (!rules->rules) return run(*options, common);
     describe(*options, *rules);
     run_compare_rules(*rules, common);

@@ -7,11 +7,13 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "cost.h"
 #include "longspan/base/error.h"
 #include "longspan/base/memory.h"
 #include "longspan/predict/sampling.h"
 #include "longspan/tasks/registry.h"
 #include "longspan/training/evaluate.h"
+#include "table.h"
 
 namespace longspan::cli {
 
@@ -99,15 +101,23 @@ void print_json(const CompareRulesOptions& o, const std::vector<RuleResult>& res
 }
 
 void print_table(const CompareRulesOptions& o, const std::vector<RuleResult>& results) {
-  fmt::print("{:<10} {:>14} {:>14} {:>11} {:>11} {:>9} {:>14} {:>22}\n", "rule", "MACCs/step",
-             "FLOPs/step", "kept", "arena", "ms/step", fmt::format("loss @{}", o.steps),
-             "loss at equal compute");
+  Table table({{"rule"},
+               {"MACCs", true, false, "of a step"},
+               {"FLOPs", true, false, "of a step"},
+               {"kept", true, false, "of a step"},
+               {"arena", true, false, "of a step"},
+               {"ms", true, false, "of a step"},
+               {fmt::format("{} steps", o.steps), true, false, "loss after"},
+               {"equal compute", true, false, "loss after"}});
   for (const RuleResult& r : results) {
-    fmt::print("{:<10} {:>14} {:>14} {:>11} {:>11} {:>9.2f} {:>14} {:>22}\n", r.name, r.work.maccs,
-               r.work.flops(), format_bytes(r.memory.kept), format_bytes(r.memory.peak),
-               1e3 * r.seconds, r.finite ? fmt::format("{:.4f}", r.loss) : "diverged",
-               fmt::format("{:.4f} @{}", r.compute_loss, r.compute_steps));
+    const std::string loss = fmt::format("{:.4f}", r.loss);
+    const std::string equal = fmt::format("{:.4f} ({} steps)", r.compute_loss, r.compute_steps);
+    table.add({r.name, with_unit(static_cast<Integer>(r.work.maccs)),
+               with_unit(static_cast<Integer>(r.work.flops())), format_bytes(r.memory.kept),
+               format_bytes(r.memory.peak), fmt::format("{:.2f}", 1e3 * r.seconds),
+               r.finite ? loss : "diverged", r.finite ? equal : "diverged"});
   }
+  table.print();
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -11,6 +12,7 @@
 #include "command.h"
 #include "longspan/base/config.h"
 #include "longspan/cost/rule_walk.h"
+#include "modes.h"
 #include "verify.h"
 
 namespace longspan::cli {
@@ -61,6 +63,11 @@ bool wants_paper(const CostOptions& o, bool for_programs) {
   return o.model.model.empty() || for_programs || asked;
 }
 
+// Whether a rule compares two passes, which may be done in several ways.
+bool has_terms(LearningRule rule) {
+  return rule == LearningRule::kPepita || rule == LearningRule::kMempepita;
+}
+
 // All: those of the paper, where two passes of the model can be compared.
 std::vector<LearningRule> shown_rules(const CostOptions& o, const Workload& workload,
                                       bool beside_paper) {
@@ -69,8 +76,7 @@ std::vector<LearningRule> shown_rules(const CostOptions& o, const Workload& work
     return {kPaperRules.begin(), kPaperRules.end()};
   }
   const LearningRule rule = rule_from(o.rule);
-  const bool compares = rule == LearningRule::kPepita || rule == LearningRule::kMempepita;
-  require(workload.comparable() || !compares,
+  require(workload.comparable() || !has_terms(rule),
           "[cost] {} compares two passes, which this model's layers do not allow; need --rule bp",
           o.rule);
   return {rule};
@@ -140,12 +146,12 @@ CostReport report_of(const CostOptions& o, const Workload& workload, const Commo
 void run(const CostOptions& o, const Common& common) {
   require(o.by == "layer" || o.by == "phase", "[cost] --by {}; need layer or phase", o.by);
   if (o.scaling) return print_scaling(common.json);
-  check_solve_options(o.solve, o.verify);
+  check_budget(o.solve, o.verify);
   if (!o.solve.what.empty() && o.solve.what != "crossovers") return print_solution(o, common.json);
   const Workload workload = workload_from(o.model);
   if (!workload.note.empty()) fmt::print(stderr, "note: {}\n", workload.note);
-  require(!o.verify || in_paper(rule_from(o.rule)),
-          "[cost] --verify runs backpropagation; need --rule bp");
+  require(!o.verify || rule_from(o.rule) == LearningRule::kBackprop,
+          "[cost] --rule {} with --verify, which runs backpropagation; need --rule bp", o.rule);
   if (o.verify) return print_verification(workload, {.memory = !o.solve.memory.empty()}, common);
   const CostReport report = report_of(o, workload, common);
   const bool asks_paper = !o.solve.what.empty() || o.formula || o.latex || !o.as.empty();
@@ -156,6 +162,9 @@ void run(const CostOptions& o, const Common& common) {
           "[cost] formulas, crossovers and other tools' counts are not of the rule {}; need --rule "
           "bp",
           o.rule);
+  const bool compares = std::ranges::any_of(report.shown_rules, &has_terms);
+  require(compares || o.typed_term.empty(), "[cost] {} with --rule {}, which has no such choice",
+          o.typed_term, name_of(report.main_rule()));
   if (!o.solve.what.empty()) return print_crossovers(report, common.json);
   if (o.formula || o.latex) return print_formulas(report, o.latex, common.json);
   std::optional<ConventionReport> as;
@@ -169,6 +178,26 @@ void run(const CostOptions& o, const Common& common) {
   if (as) return print_convention(*as);
   if (other) return print_difference(report, *other);
   print_tables(report, o.by);
+}
+
+// What asks for something else than the tables, and what else it reads.
+Modes modes() {
+  const Modes::Names model = {"Model", "Variants"};
+  const auto and_also = [&](Modes::Names more) {
+    more.insert(more.end(), model.begin(), model.end());
+    return more;
+  };
+  return Modes()
+      .only("--scaling", {})
+      .only("--verify", and_also({"--memory", "--rule"}))
+      .only("--solve", and_also({"Inverse questions", "Assumptions", "--rule", "--tokens"}))
+      .only("--formula", and_also({"Assumptions", "--rule", "--view"}))
+      .only("--latex", and_also({"Assumptions", "--rule", "--view"}))
+      .only("--as", model)
+      .apart("--diff", {"--by", "--csv", "--tokens"})
+      .apart("--csv", {"--by", "--tokens"})
+      .needs({"--memory"}, {"--solve", "--verify"})
+      .needs({"--flops", "--against", "--inference"}, {"--solve"});
 }
 
 void add_report_options(CLI::App& command, CostOptions& o) {
@@ -235,7 +264,13 @@ void add_cost(CLI::App& app, const Common& common) {
       "  longspan cost --model gpt2 --diff attention=flash\n"
       "  longspan cost --model llama-2-7b --as fvcore --length 128\n"
       "  longspan cost --model gpt2 --attention flash --solve length --memory 16GiB");
-  command->callback([options, &common] { run(*options, common); });
+  command->callback([options, command, &common] {
+    modes().check(*command);
+    for (const char* term : {"--last-layer", "--error-space", "--injection"}) {
+      if (command->count(term) > 0) options->typed_term = term;
+    }
+    run(*options, common);
+  });
 }
 
 }  // namespace longspan::cli

@@ -67,6 +67,7 @@ struct CostOptions {
   Choice<OptimizerKind> optimizer = OptimizerKind::kAdam;
   std::string dtype = "fp32";
   RuleTerms terms;
+  std::string typed_term;  // an option of them that was typed
   bool formula = false;
   bool latex = false;
   SolveOptions solve;
@@ -119,8 +120,8 @@ void print_formulas(const CostReport& report, bool latex, bool json);
 void print_crossovers(const CostReport& report, bool json);
 void print_scaling(bool json);
 void add_solve_options(CLI::App& command, SolveOptions& options);
-// Throws Error where something is said that nothing asks for.
-void check_solve_options(const SolveOptions& options, bool verifies);
+// Throws Error where there is a budget that nothing asks for, or --memory without one.
+void check_budget(const SolveOptions& options, bool verifies);
 void print_solution(const CostOptions& options, bool json);
 
 // "12.5 ms", "5.03 s", "3 min 20 s", "5 h 3 min", "2 d 4 h"

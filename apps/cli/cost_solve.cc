@@ -294,16 +294,18 @@ void add_solve_options(CLI::App& command, SolveOptions& o) {
       ->group(group);
 }
 
-void check_solve_options(const SolveOptions& o, bool verifies) {
-  if (verifies) {
-    require(o.memory.empty() || o.memory == kResident,
-            "[cost] --memory {} with --verify; need --memory alone, or --solve", o.memory);
-  }
-  const bool solves = !o.what.empty();
-  require(solves || verifies || o.memory.empty(), "[cost] --memory; need --solve or --verify");
-  require(solves || !o.flops, "[cost] --flops; need --solve");
-  require(solves || o.against.empty(), "[cost] --against; need --solve length");
-  require(solves || !o.inference, "[cost] --inference; need --solve");
+void check_budget(const SolveOptions& o, bool verifies) {
+  const auto refuse = [&](bool given, const char* flag) {
+    require(o.what != "crossovers" || !given,
+            "[cost] {} with --solve alone; need --solve length, batch or width", flag);
+  };
+  refuse(!o.memory.empty(), "--memory");
+  refuse(o.flops.has_value(), "--flops");
+  refuse(!o.against.empty(), "--against");
+  if (o.memory.empty()) return;
+  require(!verifies || o.memory == kResident,
+          "[cost] --memory {} with --verify; need --memory alone, or --solve", o.memory);
+  require(verifies || o.memory != kResident, "[cost] --memory has no value; need --memory 16GiB");
 }
 
 void print_solution(const CostOptions& o, bool json) {

@@ -37,6 +37,10 @@ std::unique_ptr<Task> open_task(const EvalOptions& o, RunConfig config) {
   if (o.length > 0) config.options["length"] = std::to_string(o.length);
   std::unique_ptr<Task> task = config.make_task();
   task->open();
+  if (o.data.empty() && !config.data.checksum.empty() && task->checksum() != config.data.checksum) {
+    fmt::print(stderr, "note: {} is not what the model was trained on: it has changed since\n",
+               config.options["data"]);
+  }
   const ModelNeeds needs = task->needs();
   const std::size_t length = std::max(needs.length, needs.source_length);
   require(length <= config.model.max_length, "[eval] length {}; the model takes at most {}", length,

@@ -7,6 +7,7 @@
 
 #include "command.h"
 #include "longspan/base/config.h"
+#include "longspan/base/error.h"
 #include "terminal.h"
 
 namespace longspan::cli {
@@ -34,11 +35,14 @@ void print_help(const CLI::App& app, const std::string& name) {
 
 }  // namespace
 
-void add_help(CLI::App& app) {
+void add_help(CLI::App& app, const Common& common) {
   CLI::App* command = app.add_subcommand("help", "What a command does and which options it has");
   const auto name = std::make_shared<std::string>();
   command->add_option("command", *name, "One of the commands; all of them unless given");
-  command->callback([&app, name] { print_help(app, *name); });
+  command->callback([&app, &common, name] {
+    require(!common.json, "[help] --json with help, which is text; need longspan list --json");
+    print_help(app, *name);
+  });
 }
 
 }  // namespace longspan::cli

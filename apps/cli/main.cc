@@ -44,6 +44,15 @@ constexpr const char* kNoMemory =
 
 void say(std::string_view sentence) { fmt::print(stderr, "longspan: {}\n", visible(sentence)); }
 
+// One output has one format.
+void refuse_csv(const CLI::App& app) {
+  for (const CLI::App* command : app.get_subcommands()) {
+    const CLI::Option* csv = command->get_option_no_throw("--csv");
+    require(csv == nullptr || csv->count() == 0, "[{}] --csv with --json; need one or the other",
+            command->get_name());
+  }
+}
+
 int run(int argc, char** argv) {
   CLI::App app("longspan: what an attention costs and how good it is, predicted and measured");
   app.name("longspan");
@@ -65,6 +74,7 @@ int run(int argc, char** argv) {
   app.fallthrough();
   app.parse_complete_callback([&] {
     if (common.threads > 0) set_thread_count(common.threads);
+    if (common.json) refuse_csv(app);
     if (common.json) print_verbatim();
   });
   add_list(app, common);
@@ -79,7 +89,7 @@ int run(int argc, char** argv) {
   add_cost(app, common);
   add_pattern(app, common);
   add_version(app, common);
-  add_help(app);
+  add_help(app, common);
   refuse_values_of_flags(app);
   for (CLI::App* command : app.get_subcommands({})) {
     command->fallthrough();

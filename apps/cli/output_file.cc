@@ -18,12 +18,18 @@ void check_output(std::string_view who, const fs::path& path, Existing existing)
   const AtomicFile tried(who, path);
 }
 
+fs::path lock_of(const fs::path& record) { return record.string() + ".lock"; }
+
 fs::path page_of(fs::path record) { return record.replace_extension(".html"); }
 
 fs::path free_name(const fs::path& path) {
   std::error_code ignored;
   fs::path name = path;
-  for (int i = 2; fs::exists(name, ignored) || fs::exists(page_of(name), ignored); ++i) {
+  const auto taken = [&] {
+    return fs::exists(name, ignored) || fs::exists(page_of(name), ignored) ||
+           fs::exists(lock_of(name), ignored);
+  };
+  for (int i = 2; taken(); ++i) {
     name = path.parent_path() /
            fmt::format("{}-{}{}", path.stem().string(), i, path.extension().string());
   }

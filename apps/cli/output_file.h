@@ -15,12 +15,15 @@ enum class Existing { kKept, kReplaced };
 // Throws unless a file can be written there; makes the directory that it is in.
 void check_output(std::string_view who, const std::filesystem::path& path, Existing existing);
 
-// The first of name.json, name-2.json, name-3.json … that neither is there nor has a page beside
-// it.
+// The first of name.json, name-2.json, name-3.json … that neither is there nor has a page or a lock
+// beside it.
 std::filesystem::path free_name(const std::filesystem::path& path);
 
 // The page beside a record.
 std::filesystem::path page_of(std::filesystem::path record);
+
+// What says, beside a record, which process writes it.
+std::filesystem::path lock_of(const std::filesystem::path& record);
 
 // The flag by which a user asks for kReplaced.
 CLI::Option* add_overwrite(CLI::App& command, Existing& existing);

@@ -9,6 +9,7 @@
 #include "command.h"
 #include "longspan/base/error.h"
 #include "longspan/io/atomic_file.h"
+#include "modes.h"
 #include "output_file.h"
 #include "pattern_draw.h"
 #include "terminal.h"
@@ -24,7 +25,7 @@ struct Options {
 };
 
 // Cells a side of what is not printed on a terminal.
-constexpr std::size_t kMostPictured = 480;
+constexpr std::size_t kMostPictured = 448;
 constexpr std::size_t kMostListed = 1024;
 
 nlohmann::json as_json(const Options& o, const Picture& picture) {
@@ -115,7 +116,11 @@ void add_pattern(CLI::App& app, const Common& common) {
       "  longspan pattern bigbird\n"
       "  longspan pattern reformer --length 200 --out reformer.svg\n"
       "  longspan pattern window:window=512 --length 8192 --causal --out window.png");
-  command->callback([o, &common] { run(*o, common); });
+  const Modes modes = Modes().needs({"--overwrite"}, {"--out"});
+  command->callback([o, command, modes, &common] {
+    modes.check(*command);
+    run(*o, common);
+  });
 }
 
 }  // namespace longspan::cli

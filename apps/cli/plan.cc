@@ -15,6 +15,7 @@
 #include "longspan/base/error.h"
 #include "longspan/cost/budget.h"
 #include "longspan/predict/calibration.h"
+#include "modes.h"
 #include "output.h"
 #include "table.h"
 #include "terminal.h"
@@ -261,10 +262,9 @@ void print_line(const std::string& label, const std::string& text) {
 void print_table(const PlanInputs& in, const Demand& work, const Budget& b) {
   print_line("FLOPs", fmt::format("{:.4g}  ({})", in.flops, work.source));
   print_line("PF-days", readable(b.petaflop_days));
-  print_line("devices",
-             fmt::format("{} × {}: peak {:.4g} FLOP/s in {}, {:.4g} GB/s", readable(in.devices),
-                         in.device.title, peak_of(in.device, in.format), in.format,
-                         in.device.bandwidth / 1e9));
+  print_line("devices", fmt::format("{:.6g} × {}: peak {:.4g} FLOP/s in {}, {:.4g} GB/s",
+                                    in.devices, in.device.title, peak_of(in.device, in.format),
+                                    in.format, in.device.bandwidth / 1e9));
   print_line("achieved, each", fmt::format("{} TFLOP/s", readable(b.achieved, 1e12)));
   if (b.bandwidth_bound) print_line("bound by", "memory bandwidth, not arithmetic");
   for (const Line& line : lines(b)) {
@@ -383,7 +383,14 @@ void add_plan(CLI::App& app, const Common& common) {
       "  longspan plan --parameters 7e9 --tokens 1e12 --device a100-80gb --count 512\n"
       "  longspan plan --flops 3.14e23 --device v100 --achieved 24.6e12 --count 10000 \\\n"
       "    --power 330 --pue 1.1 --grid 429 --money 1.8e6");
-  command->callback([options, &common] { run(*options, common); });
+  const Modes modes = Modes()
+                          .only("--list", {"--devices"})
+                          .apart("--flops", {"--counted"})
+                          .apart("--parameters", {"--counted"});
+  command->callback([options, command, modes, &common] {
+    modes.check(*command);
+    run(*options, common);
+  });
 }
 
 }  // namespace longspan::cli

@@ -95,7 +95,11 @@ std::vector<std::pair<std::string, std::string>> split_options(std::string_view 
     const std::size_t equals = item.find('=');
     require(equals != std::string_view::npos && equals > 0, "[{}] option '{}'; need key=value", who,
             item);
-    pairs.emplace_back(item.substr(0, equals), item.substr(equals + 1));
+    const std::string_view key = item.substr(0, equals);
+    require(
+        std::ranges::find(pairs, key, &std::pair<std::string, std::string>::first) == pairs.end(),
+        "[{}] option '{}' is given twice; need it once", who, key);
+    pairs.emplace_back(key, item.substr(equals + 1));
   }
   return pairs;
 }

@@ -47,21 +47,23 @@ std::uint64_t parse_bytes(std::string_view who, std::string_view key, std::strin
     std::string_view name;
     double bytes;
   };
+  // With or without the B; other numbers have the same units.
   static constexpr std::array<Unit, 12> kUnits = {{{"", 1.0},
-                                                   {"B", 1.0},
-                                                   {"KiB", 0x1p10},
-                                                   {"MiB", 0x1p20},
-                                                   {"GiB", 0x1p30},
-                                                   {"TiB", 0x1p40},
-                                                   {"PiB", 0x1p50},
-                                                   {"kB", 1e3},
-                                                   {"MB", 1e6},
-                                                   {"GB", 1e9},
-                                                   {"TB", 1e12},
-                                                   {"PB", 1e15}}};
+                                                   {"Ki", 0x1p10},
+                                                   {"Mi", 0x1p20},
+                                                   {"Gi", 0x1p30},
+                                                   {"Ti", 0x1p40},
+                                                   {"Pi", 0x1p50},
+                                                   {"k", 1e3},
+                                                   {"K", 1e3},
+                                                   {"M", 1e6},
+                                                   {"G", 1e9},
+                                                   {"T", 1e12},
+                                                   {"P", 1e15}}};
   const std::size_t digits = std::min(text.find_first_not_of("0123456789.eE+"), text.size());
   std::string_view name = text.substr(digits);
   name.remove_prefix(std::min(name.find_first_not_of(' '), name.size()));
+  if (name.ends_with('B')) name.remove_suffix(1);
   for (const Unit& unit : kUnits) {
     if (unit.name != name || digits == 0) continue;
     const double bytes = parse_number(who, key, text.substr(0, digits)) * unit.bytes;

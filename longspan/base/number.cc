@@ -117,13 +117,14 @@ void refuse_number(std::string_view who, std::string_view key, std::string_view 
 
 std::string ends_in_words(const Bounds& bounds) {
   // Nobody writes what a type holds at most.
-  constexpr double kEndless = 1e30;
+  constexpr double kEndless = 1e100;
   constexpr double kSigned = 0x1p63;
   if (bounds.least <= -kSigned && bounds.most >= kSigned) return "";
   const std::string least = end_in_words(bounds.least);
   if (bounds.most >= kEndless) return fmt::format("{} {}", bounds.above ? "above" : "from", least);
   const std::string most = end_in_words(bounds.most);
-  const bool beyond = bounds.below || bounds.most >= kSigned;  // as a double, of 2^64 − 1
+  // As doubles, of 2^63 − 1 and 2^64 − 1.
+  const bool beyond = bounds.below || bounds.most == kSigned || bounds.most == 2 * kSigned;
   if (bounds.above)
     return fmt::format("above {}, {} {}", least, beyond ? "below" : "at most", most);
   return fmt::format("from {}{} {}", least, beyond ? ", below" : " to", most);

@@ -18,8 +18,9 @@ constexpr std::array<Discrepancy, 20> kDiscrepancies = {{
     {3, "D3", kLow, "The skip connection's derivative is given twice as MACCs, 0 and M·d.",
      "The second is FLOPs, as the box has it, so that no total changes.", true, false},
     {4, "D4", kHigh, "Embedding is a dense one-hot product forward, but free backward under BP.",
-     "A lookup and a scatter-add have no MACCs; the product is a quarter to a third of F.", false,
-     true},
+     "A lookup and a scatter-add have no MACCs; in the paper's model the product is a quarter to a "
+     "third of F.",
+     false, true},
     {5, "D5", kMedium, "The text projects an M×d error to N×d, formula (48) an M×v error to N×v.",
      "The formula costs 2·N·M·v MACCs, the text would cost 2·N·M·d.", false, false},
     {6, "D6", kMedium, "The FFN's backward pass has 13·M·f FLOPs for GELU's derivative.",

@@ -175,6 +175,9 @@ std::vector<std::string> beyond_the_paper(const Workload& w) {
   const auto add = [&](bool has, const char* what) {
     if (has) list.emplace_back(what);
   };
+  const auto is_full = [](const std::string& name) { return name == "full" || name == "flash"; };
+  const bool all_full = std::ranges::all_of(split_list(m.attention, '|'), is_full);
+  add(!all_full, "another attention than the full one");
   add(m.gated, "a gate in the FFN");
   add(w.kv_heads() != m.heads, "grouped key-value heads");
   add(m.bias && m.attention_bias, "biases in attention");

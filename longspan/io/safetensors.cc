@@ -340,8 +340,9 @@ namespace {
 std::string make_header(const std::filesystem::path& path, std::span<const TensorSource> tensors,
                         const Metadata& metadata) {
   const std::string where = fmt::format("[{}] {}", kWho, path.string());
-  nlohmann::ordered_json header;
-  auto& about = header[std::string(kMetadataKey)];
+  // Objects from the start: what becomes one later is neither, should memory be refused meanwhile.
+  nlohmann::ordered_json header = nlohmann::ordered_json::object();
+  auto& about = header[std::string(kMetadataKey)] = nlohmann::ordered_json::object();
   about[kChecksumKey] = kNoChecksum;
   for (const auto& [key, value] : metadata) {
     require(key != kChecksumKey, "{}: the metadata key '{}' is taken", where, key);

@@ -93,8 +93,8 @@ std::string milliseconds_cell(const ComparePoint* p) {
 std::string mebibytes_cell(const ComparePoint* p) {
   constexpr double kMebibyte = 1024.0 * 1024.0;
   if (p == nullptr || !p->memory || p->status == PointStatus::kFailed) return "";
-  if (p->status == PointStatus::kOk && p->memory->resident) {
-    return three_digits(*p->memory->resident / kMebibyte);
+  if (p->status == PointStatus::kOk && p->memory->measured) {
+    return three_digits(*p->memory->measured / kMebibyte);
   }
   return p->memory->predicted ? "~" + three_digits(*p->memory->predicted / kMebibyte) : "";
 }
@@ -228,12 +228,13 @@ std::string compare_text(const CompareRecord& r, std::size_t width) {
   const Layout layout = layout_of(r, width);
   std::string text = wrapped(text_heading(r), width) + "\n";
   text += milliseconds_table(r, layout) + wrapped(time_legend(r, layout), width) + "\n";
-  text += mebibytes_table(r, layout) +
-          wrapped(
-              "~ predicted, not measured; others: resident memory of a fresh process; added: "
-              "parameters beside those of flash",
-              width) +
-          "\n";
+  text +=
+      mebibytes_table(r, layout) +
+      wrapped(
+          "~ predicted, not measured; --csv has the resident memory of a fresh process as well; "
+          "added: parameters beside those of flash",
+          width) +
+      "\n";
   const std::string notes = remarks(r, width);
   if (!notes.empty()) text += notes + "\n";
   text += compare_plot(r, width) + "\n" + fusion_text(r, width);

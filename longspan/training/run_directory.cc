@@ -142,7 +142,7 @@ void RunConfig::find_data() {
 }
 
 json to_json(const RunConfig& config) {
-  json object;
+  json object = json::object();
   object["model"] = config_to_json(config.model);
   object["training"] = config_to_json(config.train);
   object["data"] = data_to_json(config);

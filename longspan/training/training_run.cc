@@ -56,7 +56,7 @@ TrainingRun::TrainingRun(const TrainingOptions& options) : options_(options) {
   const bool there = std::filesystem::exists(options_.out, ignored);
   require(!there || std::filesystem::is_directory(options_.out, ignored),
           "[train] {} is a file; need a directory", options_.out);
-  if (there) lock_.emplace(options_.out);
+  if (there) lock();
   if (options_.resume) {
     go_on();
   } else {
@@ -66,12 +66,18 @@ TrainingRun::TrainingRun(const TrainingOptions& options) : options_(options) {
   const CourseConfig& course = config_.course;
   require(course.eval_every > 0 || (course.patience == 0 && !course.keep_best),
           "[train] --patience or --keep-best without validations; need --eval-every above 0");
+  require(course.eval_every <= course.steps || (course.patience == 0 && !course.keep_best),
+          "[train] --patience or --keep-best with {} steps and a validation after every {}; need "
+          "--eval-every of at most {}",
+          course.steps, course.eval_every, course.steps);
   const ModelNeeds needs = task_->needs();
   shape_ = {
       .batch = config_.data.batch, .length = needs.length, .source_length = needs.source_length};
   batch_memory_.resize(config_.data.batches_per_update);
   batches_.resize(config_.data.batches_per_update);
   model_ = std::make_unique<Model>(config_.model);
+  require(model_->parameters().count() > 0,
+          "[train] no parameter of this model is trained; need fewer --frozen-layers");
   if (options_.resume) check_weights(options_.out, *model_);
   model_->allocate(config_.train.seed);
   trainer_ = std::make_unique<Trainer>(*model_, config_.train);
@@ -122,6 +128,9 @@ void TrainingRun::complete(RunConfig& config) const {
   if (options_.epochs > 0) config.course.steps = options_.epochs * examples / per_step;
   fit(needs, options_.hidden, config.model);
   ScheduleConfig& schedule = config.train.schedule;
+  require(
+      !options_.asked.contains("training/learning_rate_floor") || schedule.floor <= schedule.peak,
+      "[train] --lr-floor {} above --lr {}; need at most that", schedule.floor, schedule.peak);
   schedule.total = options_.schedule_steps == 0 ? config.course.steps : options_.schedule_steps;
   schedule.floor = std::min(schedule.floor, schedule.peak);
 }
@@ -262,6 +271,20 @@ void TrainingRun::advance(TrainingObserver& observer, Pace& pace, TrainingResult
   save_due_ = course.save_every > 0 && step % course.save_every == 0;
 }
 
+// The best one of the run that this one replaces is not this one's, which may have its own later.
+void TrainingRun::forget_best() const {
+  const std::filesystem::path out = options_.out;
+  if (config_.course.keep_best || !checkpoint_exists(out / "best")) return;
+  std::error_code failed;
+  std::filesystem::rename(out / "best", out / "best.replaced", failed);  // gone at once, or not
+  if (!failed) std::filesystem::remove_all(out / "best.replaced", failed);
+}
+
+void TrainingRun::lock() {
+  const std::filesystem::path directory = options_.out;
+  lock_.emplace("train", directory / "training.lock", directory);
+}
+
 TrainingResult TrainingRun::run(TrainingObserver& observer) {
   TrainingResult result;
   result.last.step = result.saved = first_step_;
@@ -272,10 +295,13 @@ TrainingResult TrainingRun::run(TrainingObserver& observer) {
   }
   if (!lock_) {
     make_directory("train", options_.out);
-    lock_.emplace(options_.out);
+    lock();
     if (trainer_->steps() == 0) require_free();  // another one may have come and gone
   }
-  if (first_step_ == 0) save_now(result);
+  if (first_step_ == 0) {
+    save_now(result);
+    forget_best();
+  }
   Pace pace;
   if (patience_.due) judge(observer, result);
   const auto ends = [&] {

@@ -12,11 +12,11 @@
 #include <string>
 #include <vector>
 
+#include "longspan/io/process_lock.h"
 #include "longspan/learning/alignment.h"
 #include "longspan/learning/divergence.h"
 #include "longspan/training/evaluate.h"
 #include "longspan/training/run_directory.h"
-#include "longspan/training/run_lock.h"
 
 namespace longspan {
 
@@ -123,6 +123,8 @@ class TrainingRun {
   }
   // Unless the weights are not finite.
   void save_now(TrainingResult& result);
+  void forget_best() const;
+  void lock();
 
   TrainingOptions options_;
   RunConfig config_;
@@ -136,7 +138,7 @@ class TrainingRun {
   std::vector<RunChange> changes_;
   bool save_due_ = false;  // once the next step has proven the weights
   std::uint64_t first_step_ = 0;
-  std::optional<RunLock> lock_;
+  std::optional<ProcessLock> lock_;
 };
 
 }  // namespace longspan

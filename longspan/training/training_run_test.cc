@@ -1,10 +1,12 @@
 #include "longspan/training/training_run.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <filesystem>
 
+#include "longspan/io/checkpoint.h"
 #include "longspan/testing/temporary_directory.h"
 #include "longspan/training/sampler.h"
 #include "longspan/training/writer.h"
@@ -185,14 +187,13 @@ TEST(TrainingRun, SaysWhatItChangesAndRefusesWhatItCannot) {
   const TemporaryDirectory scratch;
   Heard heard;
   TrainingOptions begun = small("copy", scratch / "run");
-  begun.run.train.schedule.floor = 1.0F;  // more than the peak: it becomes the peak
+  begun.run.train.schedule.floor = 1.0F;  // more than the peak: unless typed it becomes the peak
   TrainingRun(begun).run(heard);
   TrainingOptions o = begun;
   o.resume = true;
   o.asked = {{"model/heads", "--heads"},
              {"data/length", "--length"},
              {"data/batch", "--batch"},
-             {"training/learning_rate_floor", "--lr-floor"},
              {"training/schedule_steps", "--schedule-steps"},
              {"course/steps", "--steps"}};
   EXPECT_TRUE(TrainingRun(o).changes().empty()) << "the command that began it goes on with it";
@@ -200,7 +201,6 @@ TEST(TrainingRun, SaysWhatItChangesAndRefusesWhatItCannot) {
   o.run.course.steps = 14;
   o.run.train.schedule.peak = 1e-3F;
   o.asked["training/learning_rate"] = "--lr";
-  o.asked.erase("training/learning_rate_floor");
   o.asked.erase("training/schedule_steps");
   TrainingRun run(o);
   ASSERT_EQ(run.changes().size(), 2U);
@@ -234,6 +234,40 @@ TEST(TrainingRun, SaysWhatItChangesAndRefusesWhatItCannot) {
           "5 on resuming " + o.out + ", which has 1337" + end);
   refused([](RunConfig& r) { r.train.optimizer.beta1 = 0.5; }, "training/beta1",
           "0.5 on resuming " + o.out + ", which has 0.9" + end);
+}
+
+TEST(TrainingRun, ForgetsTheBestOfTheRunThatItReplaces) {
+  const TemporaryDirectory scratch;
+  Heard heard;
+  TrainingOptions o = small("copy", scratch / "run");
+  o.run.course.eval_every = 4;
+  o.run.course.keep_best = true;
+  TrainingRun(o).run(heard);
+  const auto best = scratch / "run" / "best";
+  EXPECT_TRUE(checkpoint_exists(best));
+  o.overwrite = true;
+  TrainingRun(o).run(heard);
+  EXPECT_TRUE(checkpoint_exists(best)) << "its own";
+  o.run.course.keep_best = false;
+  TrainingRun(o).run(heard);
+  EXPECT_FALSE(std::filesystem::exists(best));
+  EXPECT_FALSE(std::filesystem::exists(scratch / "run" / "best.replaced"));
+}
+
+TEST(TrainingRun, RefusesWhatCannotComeOfIt) {
+  const TemporaryDirectory scratch;
+  const auto complaint = [&](const TrainingOptions& o) {
+    return testing::message_of([&] { TrainingRun run(o); });
+  };
+  TrainingOptions floor = small("copy", scratch / "run");
+  floor.run.train.schedule.floor = 1.0F;
+  floor.asked = {{"training/learning_rate_floor", "--lr-floor"}};
+  EXPECT_EQ(complaint(floor), "[train] --lr-floor 1 above --lr 0.003; need at most that");
+  TrainingOptions seldom = small("copy", scratch / "run");
+  seldom.run.course.eval_every = 500;
+  seldom.run.course.patience = 1;
+  EXPECT_THAT(complaint(seldom), ::testing::HasSubstr("need --eval-every of at most 12"));
+  EXPECT_FALSE(std::filesystem::exists(scratch / "run"));
 }
 
 TEST(TrainingRun, KeepsTheLastGoodCheckpointWhenItDiverges) {
@@ -306,7 +340,7 @@ TEST(TrainingRun, OneAtATimeTrainsInADirectory) {
     } else {
       first.run(second);
     }
-    EXPECT_NE(second.sentence.find(" is being trained by process "), std::string::npos)
+    EXPECT_NE(second.sentence.find(" is being written by process "), std::string::npos)
         << second.sentence;
   }
   EXPECT_FALSE(std::filesystem::exists(scratch / "run" / "training.lock"));

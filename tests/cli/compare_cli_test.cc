@@ -47,6 +47,9 @@ class Compare : public ::testing::Test {
     set_thread_count(usual_threads_);
   }
 
+  static bool has(const Arguments& words, const std::string& word) {
+    return std::ranges::find(words, word) != words.end();
+  }
   // A tiny model, unless `more` says otherwise.
   Arguments arguments(const Arguments& more) const {
     const std::vector<std::pair<std::string, std::string>> usual = {
@@ -54,7 +57,8 @@ class Compare : public ::testing::Test {
         {"--d-ff", "64"},   {"--budget", "60s"}, {"--rounds", "2"},   {"--out", out()}};
     Arguments all = {"compare"};
     for (const auto& [name, value] : usual) {
-      if (std::ranges::find(more, name) == more.end()) all.insert(all.end(), {name, value});
+      const bool idle = has(more, "--bare") && (name == "--layers" || name == "--d-ff");
+      if (!idle && !has(more, name)) all.insert(all.end(), {name, value});
     }
     all.insert(all.end(), more.begin(), more.end());
     return all;
@@ -213,7 +217,7 @@ TEST_F(Compare, WrongInputIsOneSentence) {
       {{"--heads", "5"}, "does not divide into 5 heads"},
       {{"--length", "64", "--lengths", "32"}, "need one of them"},
       {{"--from", "nowhere"}, "nowhere"},
-      {{"--render", "nowhere.json"}, "nowhere.json"},
+      {{"--against", "nowhere.json"}, "nowhere.json"},
       {{"fly"}, "fly"},
   };
   for (const auto& [more, text] : cases) {
@@ -296,6 +300,8 @@ TEST_F(Compare, InterruptedKeepsWhatWasMeasured) {
   // The first length would take forever: interrupt it within.
   ASSERT_EQ(wait_for_children(process.id(), 2).size(), 2);
   std::this_thread::sleep_for(std::chrono::milliseconds(600));
+  expect_wrong_input(longspan(arguments({"--attention", "flash", "--overwrite"})),
+                     fmt::format("compare.json is being written by process {} on ", process.id()));
   process.signal(SIGTERM);
   const Outcome outcome = process.wait();
   EXPECT_EQ(outcome.status, 128 + SIGTERM);
@@ -303,6 +309,25 @@ TEST_F(Compare, InterruptedKeepsWhatWasMeasured) {
   EXPECT_EQ(point(saved(), "flash", 16)["status"], "ok");
   EXPECT_EQ(point(saved(), "flash", 32)["status"], "skipped");
   EXPECT_THAT(outcome.out, HasSubstr("flash"));
+
+  // What it says goes on with it, without its settings said again.
+  const Outcome added =
+      longspan({"compare", "--add", out(), "--threads", "1", "--rounds", "1", "--quiet"});
+  EXPECT_EQ(added.status, 0) << added.err;
+  const Json whole = saved();
+  EXPECT_EQ(whole["points"].size(), 4);
+  for (const char* name : {"flash", "linear"}) {
+    EXPECT_EQ(point(whole, name, 32)["status"], "ok") << name;
+  }
+  expect_wrong_input(longspan({"compare", "--add", out(), "--threads", "1", "--batch", "2"}),
+                     "were not measured alike");
+}
+
+TEST_F(Compare, WhereNothingCanBeMeasuredIsSaid) {
+  const Outcome outcome =
+      longspan(arguments({"--attention", "linformer", "--causal", "--lengths", "32"}));
+  EXPECT_FALSE(std::filesystem::exists(out()));
+  expect_wrong_input(outcome, "nothing can be measured: [linformer] cannot be causal");
 }
 
 TEST_F(Compare, SettingsOfAMechanismArePredictedAsItIs) {
@@ -444,8 +469,8 @@ std::vector<std::string> words_of(const std::string& line) {
 class Advise : public Compare {
  protected:
   static Arguments question(const Arguments& more) {
-    Arguments all = {"advise", "--threads", "1", "--layers", "1", "--d-model",
-                     "32",     "--heads",   "2", "--d-ff",   "64"};
+    Arguments all = {"advise", "--threads", "1", "--d-model", "32", "--heads", "2"};
+    if (!has(more, "--bare")) all.insert(all.end(), {"--layers", "1", "--d-ff", "64"});
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
@@ -473,7 +498,7 @@ TEST_F(Advise, PrintsACommandThatRuns) {
                    {"--budget", "60s", "--rounds", "1", "--out", out(), "--overwrite"});
     const Outcome ran = longspan(command);
     EXPECT_EQ(ran.status, 0) << line << ran.err;
-    EXPECT_EQ(saved()["settings"]["d_ff"], 64);
+    EXPECT_EQ(saved()["settings"]["d_ff"], has(more, "--bare") ? 2048 : 64);
     for (std::istringstream lines(outcome.out); std::getline(lines, line);) {
       EXPECT_TRUE(line.size() <= 84 || line.starts_with("longspan ")) << line;
     }

@@ -158,7 +158,7 @@ TEST(TwoTrainings, TheSecondIsRefused) {
       "--batch", "2",        "--length", "8",         "--eval-every", "0",       "--overwrite"};
   Process first(arguments);
   while (!std::filesystem::exists(m + "/config.json")) usleep(10000);
-  const std::string sentence = fmt::format("{} is being trained by process {} on ", m, first.id());
+  const std::string sentence = fmt::format("{} is being written by process {} on ", m, first.id());
   expect_wrong_input(longspan(arguments), sentence);
   expect_wrong_input(longspan({"train", "text", "--out", m, "--resume"}), sentence);
   first.signal(SIGKILL);

@@ -1,4 +1,4 @@
-#include "longspan/training/run_lock.h"
+#include "longspan/io/process_lock.h"
 
 #include <fmt/core.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 #include "longspan/testing/temporary_directory.h"
 
 namespace longspan {
-namespace run_lock_test {
+namespace process_lock_test {
 
 using testing::message_of;
 using testing::read_bytes;
@@ -26,17 +26,17 @@ std::string host() {
 }
 
 std::string complaint(const std::filesystem::path& directory) {
-  return message_of([&] { RunLock lock(directory); });
+  return message_of([&] { ProcessLock lock("train", directory / "training.lock", directory); });
 }
 
-TEST(RunLock, SaysWhoHoldsItAndGoesWithIt) {
+TEST(ProcessLock, SaysWhoHoldsItAndGoesWithIt) {
   const TemporaryDirectory directory;
   const auto file = directory / "training.lock";
   {
-    const RunLock lock(directory.path());
+    const ProcessLock lock("train", directory / "training.lock", directory.path());
     EXPECT_EQ(read_bytes(file), fmt::format("{}\n{}\n", host(), ::getpid()));
     EXPECT_EQ(complaint(directory.path()),
-              fmt::format("[train] {} is being trained by process {} on {}; need another --out",
+              fmt::format("[train] {} is being written by process {} on {}; need another --out",
                           directory.path().string(), ::getpid(), host()));
     EXPECT_TRUE(std::filesystem::exists(file)) << "whoever is refused removes nothing";
   }
@@ -44,20 +44,20 @@ TEST(RunLock, SaysWhoHoldsItAndGoesWithIt) {
   EXPECT_EQ(complaint(directory.path()), "");
 }
 
-TEST(RunLock, OfAKilledProcessIsTakenOver) {
+TEST(ProcessLock, OfAKilledProcessIsTakenOver) {
   const TemporaryDirectory directory;
   const pid_t child = ::fork();
   if (child == 0) {
-    const RunLock lock(directory.path());
+    const ProcessLock lock("train", directory / "training.lock", directory.path());
     ::raise(SIGKILL);
   }
   ::waitpid(child, nullptr, 0);
   EXPECT_EQ(read_bytes(directory / "training.lock"), fmt::format("{}\n{}\n", host(), child));
-  const RunLock lock(directory.path());
+  const ProcessLock lock("train", directory / "training.lock", directory.path());
   EXPECT_EQ(read_bytes(directory / "training.lock"), fmt::format("{}\n{}\n", host(), ::getpid()));
 }
 
-TEST(RunLock, OfAnotherHostIsLeftToPeople) {
+TEST(ProcessLock, OfAnotherHostIsLeftToPeople) {
   const TemporaryDirectory directory;
   const auto file = directory / "training.lock";
   write_bytes(file, "elsewhere\n17\n");
@@ -72,12 +72,12 @@ TEST(RunLock, OfAnotherHostIsLeftToPeople) {
   }
 }
 
-TEST(RunLock, ADirectoryThatCannotBeWrittenIsTheMachines) {
+TEST(ProcessLock, ADirectoryThatCannotBeWrittenIsTheMachines) {
   EXPECT_EQ(testing::system_message_of([] {
-              RunLock lock("/proc/self");
+              ProcessLock lock("train", "/proc/self/training.lock", "/proc/self");
             }).find("[train] /proc/self/training.lock could not be written: "),
             0U);
 }
 
-}  // namespace run_lock_test
+}  // namespace process_lock_test
 }  // namespace longspan

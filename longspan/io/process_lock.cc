@@ -1,4 +1,4 @@
-#include "longspan/training/run_lock.h"
+#include "longspan/io/process_lock.h"
 
 #include <fmt/core.h>
 #include <sys/file.h>
@@ -46,12 +46,14 @@ bool lives(pid_t process) { return ::kill(process, 0) == 0 || errno == EPERM; }
 
 }  // namespace
 
-RunLock::RunLock(const std::filesystem::path& directory) : path_(directory / "training.lock") {
+ProcessLock::ProcessLock(std::string_view who, std::filesystem::path file,
+                         std::filesystem::path result)
+    : who_(who), path_(std::move(file)), result_(std::move(result)) {
   check(open());
   sign();
 }
 
-RunLock::~RunLock() {
+ProcessLock::~ProcessLock() {
   if (descriptor_ < 0) return;
   ::unlink(path_.c_str());
   release();
@@ -60,7 +62,7 @@ RunLock::~RunLock() {
 // Whether the system locked it, which some file systems cannot. Whoever holds the lock removes the
 // file in the end: then the name no longer leads to what was opened here, and the next try makes a
 // new one.
-bool RunLock::open() {
+bool ProcessLock::open() {
   for (;;) {
     descriptor_ = uninterrupted(
         [&] { return ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666); });
@@ -69,8 +71,8 @@ bool RunLock::open() {
     if (!locked && errno == EWOULDBLOCK) {
       const Holder holder = read_holder(descriptor_);
       release();
-      throw Error(fmt::format("[train] {} is being trained by process {} on {}; need another --out",
-                              path_.parent_path().string(), holder.process, holder.host));
+      throw Error(fmt::format("[{}] {} is being written by process {} on {}; need another --out",
+                              who_, result_.string(), holder.process, holder.host));
     }
     struct stat held {};
     struct stat named {};
@@ -84,18 +86,18 @@ bool RunLock::open() {
 }
 
 // What an earlier process left in the file.
-void RunLock::check(bool locked) {
+void ProcessLock::check(bool locked) {
   const Holder holder = read_holder(descriptor_);
   if (holder.host.empty()) return;
   const bool here = holder.host == this_host();
   if (here && (locked || !lives(holder.process))) return;
   release();
-  throw Error(fmt::format(
-      "[train] {} is locked by process {} on {}; when that has ended, remove {}",
-      path_.parent_path().string(), holder.process, printable(holder.host), path_.string()));
+  throw Error(fmt::format("[{}] {} is locked by process {} on {}; when that has ended, remove {}",
+                          who_, result_.string(), holder.process, printable(holder.host),
+                          path_.string()));
 }
 
-void RunLock::sign() {
+void ProcessLock::sign() {
   const std::string text = fmt::format("{}\n{}\n", this_host(), ::getpid());
   if (uninterrupted([&] { return ::ftruncate(descriptor_, 0); }) != 0) fail(errno);
   const ssize_t wrote =
@@ -103,14 +105,14 @@ void RunLock::sign() {
   if (wrote != static_cast<ssize_t>(text.size())) fail(wrote < 0 ? errno : ENOSPC);
 }
 
-void RunLock::release() noexcept {
+void ProcessLock::release() noexcept {
   if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
 }
 
-void RunLock::fail(int error) {
+void ProcessLock::fail(int error) {
   release();
   throw SystemError(
-      fmt::format("[train] {} could not be written: {}", path_.string(), reason(error)));
+      fmt::format("[{}] {} could not be written: {}", who_, path_.string(), reason(error)));
 }
 
 }  // namespace longspan
