@@ -7,6 +7,7 @@
 #include <array>
 #include <cctype>
 
+#include "longspan/report/lines.h"
 #include "terminal.h"
 
 namespace longspan::cli {

@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "command.h"
+#include "longspan/report/lines.h"
 #include "terminal.h"
 
 namespace longspan::cli {
@@ -31,7 +32,7 @@ std::string bar(double share) {
 std::string beginning(const std::string& text, std::size_t columns) {
   const std::string line = shown(text);
   std::size_t end = line.size();
-  while (columns_of(line.substr(0, end)) > columns || line.substr(0, end).ends_with(' ')) --end;
+  while (text_columns(line.substr(0, end)) > columns || line.substr(0, end).ends_with(' ')) --end;
   return line.substr(0, end);
 }
 }  // namespace
@@ -61,7 +62,7 @@ void Progress::show(double share, double eta, const std::string& text) {
   // The last column stays empty: some terminals break the line when it is written to.
   const std::size_t width = terminal_width(STDERR_FILENO) - 1;
   const std::string whole = bar(share) + line;
-  fmt::print(stderr, "\r\033[K{}", columns_of(whole) <= width ? whole : beginning(line, width));
+  fmt::print(stderr, "\r\033[K{}", text_columns(whole) <= width ? whole : beginning(line, width));
   std::fflush(stderr);
   line_open_ = true;
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "longspan/report/lines.h"
 #include "terminal.h"
 
 namespace longspan::cli {
@@ -15,7 +16,7 @@ namespace {
 constexpr std::size_t kNarrowest = 24;  // that a text is broken to
 
 std::string padded(const std::string& text, std::size_t width, bool right) {
-  const std::string space(width - std::min(width, columns_of(text)), ' ');
+  const std::string space(width - std::min(width, text_columns(text)), ' ');
   return right ? space + text : text + space;
 }
 
@@ -65,8 +66,9 @@ std::size_t Table::natural(std::size_t column) const {
   const std::string& group = columns_[column].group;
   const bool alone =
       end_of_group(column) == column + 1 && (column == 0 || columns_[column - 1].group != group);
-  std::size_t width = std::max(columns_of(columns_[column].title), alone ? columns_of(group) : 0);
-  for (const Cells& row : rows_) width = std::max(width, columns_of(row[column]));
+  std::size_t width =
+      std::max(text_columns(columns_[column].title), alone ? text_columns(group) : 0);
+  for (const Cells& row : rows_) width = std::max(width, text_columns(row[column]));
   return width;
 }
 
@@ -123,7 +125,7 @@ std::string Table::groups(const Layout& layout) const {
     while (end < layout.columns.size() && layout.columns[end] < end_of_group(layout.columns[i])) {
       width += layout.gap + layout.widths[end++];
     }
-    const std::size_t left = (width - std::min(width, columns_of(group))) / 2;
+    const std::size_t left = (width - std::min(width, text_columns(group))) / 2;
     line += std::string(i == 0 ? 0 : layout.gap, ' ') +
             padded(std::string(left, ' ') + group, width, false);
     i = end;

@@ -11,11 +11,12 @@
 #include <cstdlib>
 #include <utility>
 
+#include "longspan/report/lines.h"
+
 namespace longspan::cli {
 
 namespace {
 
-constexpr std::size_t kUsualWidth = 80;
 constexpr std::size_t kLeastWidth = 20;
 constexpr std::size_t kMostWidth = 1000;
 
@@ -44,19 +45,6 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 85> kSigns =
     {"─", "-"},      {"│", "|"},     {"└", "+"},     {"┬", "+"},     {"┘", "+"},
 }};
 
-bool begins_letter(char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U; }
-
-// A mark that stands over the letter before it.
-bool is_mark(std::string_view letter) {
-  return letter.size() == 2 && letter >= "\u0300" && letter <= "\u036F";
-}
-
-std::size_t size_of_letter(std::string_view text) {
-  std::size_t size = 1;
-  while (size < text.size() && !begins_letter(text[size])) ++size;
-  return size;
-}
-
 }  // namespace
 
 std::size_t terminal_width(int stream) {
@@ -66,7 +54,7 @@ std::size_t terminal_width(int stream) {
   if (read.ec != std::errc() || read.ptr != columns.data() + columns.size()) width = 0;
   winsize size{};
   if (width == 0 && ::ioctl(stream, TIOCGWINSZ, &size) == 0) width = size.ws_col;
-  return width == 0 ? kUsualWidth : std::clamp(width, kLeastWidth, kMostWidth);
+  return width == 0 ? kUsualColumns : std::clamp(width, kLeastWidth, kMostWidth);
 }
 
 bool has_unicode() {
@@ -80,16 +68,6 @@ bool has_unicode() {
 
 bool has_colours(int stream) {
   return environment("NO_COLOR").empty() && environment("TERM") != "dumb" && ::isatty(stream) != 0;
-}
-
-std::size_t columns_of(std::string_view text) {
-  std::size_t columns = 0;
-  while (!text.empty()) {
-    const std::string_view letter = text.substr(0, size_of_letter(text));
-    columns += is_mark(letter) ? 0 : 1;
-    text.remove_prefix(letter.size());
-  }
-  return columns;
 }
 
 std::string in_ascii(std::string_view text) {
@@ -109,31 +87,6 @@ std::string shown(std::string_view text) {
   return unicode ? std::string(text) : in_ascii(text);
 }
 
-std::string broken(std::string_view text, std::size_t width, std::size_t indent, std::size_t used) {
-  std::string out;
-  bool first = true;  // of its line
-  std::size_t at = 0;
-  while (at < text.size()) {
-    const std::size_t begin = std::min(text.find_first_not_of(' ', at), text.size());
-    const std::size_t end = std::min(text.find(' ', begin), text.size());
-    const std::string_view spaces = text.substr(at, begin - at);
-    const std::string_view word = text.substr(begin, end - begin);
-    at = end;
-    if (word.empty()) break;
-    if (!first && used + spaces.size() + columns_of(word) > width) {
-      out += '\n' + std::string(indent, ' ');
-      used = indent;
-    } else {
-      out += spaces;
-      used += spaces.size();
-    }
-    out += word;
-    used += columns_of(word);
-    first = false;
-  }
-  return out;
-}
-
 std::string fitted(std::string_view text, std::size_t width) {
   std::string out;
   while (!text.empty()) {
@@ -143,7 +96,7 @@ std::string fitted(std::string_view text, std::size_t width) {
     // Behind the last gap of the line, where an explanation begins.
     const std::size_t gap = line.rfind("  ");
     const std::size_t indent =
-        gap == std::string_view::npos ? 0 : columns_of(line.substr(0, gap + 2));
+        gap == std::string_view::npos ? 0 : text_columns(line.substr(0, gap + 2));
     out += broken(line, width, std::min(indent, width / 2)) + '\n';
   }
   return out;
@@ -151,7 +104,7 @@ std::string fitted(std::string_view text, std::size_t width) {
 
 void print_wrapped(std::string_view head, std::string_view text) {
   const std::string start = shown(head);
-  const std::size_t indent = columns_of(start);
+  const std::size_t indent = text_columns(start);
   fmt::print("{}{}\n", start, broken(shown(text), terminal_width(STDOUT_FILENO), indent, indent));
 }
 

@@ -16,20 +16,12 @@ bool has_unicode();
 // On a terminal, and not refused by NO_COLOR.
 bool has_colours(int stream);
 
-// Of a text without line breaks, where letters of several bytes are one column.
-std::size_t columns_of(std::string_view text);
-
 // The signs of this program, in ASCII: ≤ becomes <=. What it does not know, names of files for
 // instance, stays as it is.
 std::string in_ascii(std::string_view text);
 
 // As the terminal can show it: in_ascii() where it has no more.
 std::string shown(std::string_view text);
-
-// Words broken before column `width`, with `indent` spaces before each line but the first, whose
-// `used` columns are taken already. Spaces in a row stay where they are not broken.
-std::string broken(std::string_view text, std::size_t width, std::size_t indent,
-                   std::size_t used = 0);
 
 // Text whose lines are too long, broken behind the column of their explanations: what --help says.
 std::string fitted(std::string_view text, std::size_t width);

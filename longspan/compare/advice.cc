@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <tuple>
 
 #include "longspan/attention/registry.h"
@@ -21,32 +22,41 @@ constexpr int kDoublings = 4;                // how far other lengths are looked
 constexpr double kMostErrorWork = 0x1p32;    // n²·width of what an error is measured on
 constexpr std::uint64_t kShortestError = 8;  // tokens
 
-// Of one sequence: errors are averages.
-double measured_error(const AdviceQuestion& q, const std::string& attention,
-                      std::uint64_t longest) {
-  CompareCase what{q.settings, attention, std::min(q.length, longest)};
-  what.settings.batch = 1;
-  AttentionCase c = what.alone(kErrorHeads);
-  c.backward = false;
-  const double most = std::sqrt(kMostErrorWork / static_cast<double>(c.width()));
-  require(most >= static_cast<double>(kShortestError),
-          "[advise] heads {} wide; need narrower ones to measure errors", c.d_head);
-  c.length = std::min(c.length, static_cast<std::size_t>(most));
-  AttentionTensors tensors = random_tensors(c, q.settings.seed);
-  return *approximation_error(c, tensors).output;
-}
+// Of one sequence: errors are averages. All candidates see the same one, which is drawn once.
+class Errors {
+ public:
+  Errors(const AdviceQuestion& q, std::uint64_t longest) : q_(q), longest_(longest) {}
 
-// Fills in the error, or says why there is none.
-std::string measure_error(const AdviceQuestion& q, AdviceCandidate& c, std::uint64_t longest) {
-  try {
-    c.error = measured_error(q, c.attention, longest);
-  } catch (const SystemError&) {
-    throw;
-  } catch (const Error& e) {
-    return e.what();
+  // Fills in the error, or says why there is none.
+  std::string measure(AdviceCandidate& c) {
+    try {
+      c.error = of(c.attention);
+    } catch (const SystemError&) {
+      throw;
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "";
   }
-  return "";
-}
+
+ private:
+  double of(const std::string& attention) {
+    CompareCase what{q_.settings, attention, std::min(q_.length, longest_)};
+    what.settings.batch = 1;
+    AttentionCase c = what.alone(kErrorHeads);
+    c.backward = false;
+    const double most = std::sqrt(kMostErrorWork / static_cast<double>(c.width()));
+    require(most >= static_cast<double>(kShortestError),
+            "[advise] heads {} wide; need narrower ones to measure errors", c.d_head);
+    c.length = std::min(c.length, static_cast<std::size_t>(most));
+    if (!tensors_) tensors_ = random_tensors(c, q_.settings.seed);
+    return *approximation_error(c, *tensors_).output;
+  }
+
+  const AdviceQuestion& q_;
+  std::uint64_t longest_;
+  std::optional<AttentionTensors> tensors_;
+};
 
 // What does not need the candidate to be run.
 std::string refusal(const AdviceQuestion& q, const AdviceCandidate& c) {
@@ -129,21 +139,23 @@ Advice advise(const Calibration& calibration, const AdviceQuestion& q,
   check_question(q);
   const std::vector<std::string> settings = advised_settings();
   Advice advice;
+  Errors errors(q, kLongestError);
   for (const std::string& attention : settings) {
     if (progress) progress(advice.candidates.size(), settings.size(), attention);
     advice.candidates.push_back(candidate(calibration, q, attention));
     AdviceCandidate& c = advice.candidates.back();
     if (!q.error || !c.refused.empty()) continue;
-    c.refused = measure_error(q, c, kLongestError);
+    c.refused = errors.measure(c);
     if (c.error && *c.error > *q.error) c.refused = fmt::format("has an error of {:.3g}", *c.error);
   }
   std::vector<AdviceCandidate>& all = advice.candidates;
   rank_candidates(all);
   if (!exact_is_tied(all)) {
+    Errors of_tied(q, kLongestTie);
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (!all[i].tied || all[i].error) continue;
       if (progress) progress(i, all.size(), all[i].attention);
-      measure_error(q, all[i], kLongestTie);
+      of_tied.measure(all[i]);
     }
   }
   const auto pick = least_given_up(all);

@@ -1,6 +1,7 @@
 #include "longspan/compare/approximation.h"
 
 #include <cmath>
+#include <optional>
 #include <span>
 
 #include "longspan/base/error.h"
@@ -73,6 +74,19 @@ std::vector<float> through_keys(const AttentionCase& c, const AttentionTensors& 
   return dq;
 }
 
+// What two vectors exchanged is theirs again in the end.
+class Exchanged {
+ public:
+  Exchanged(std::vector<float>& a, std::vector<float>& b) : a_(a), b_(b) { a_.swap(b_); }
+  ~Exchanged() { a_.swap(b_); }
+  Exchanged(const Exchanged&) = delete;
+  Exchanged& operator=(const Exchanged&) = delete;
+
+ private:
+  std::vector<float>& a_;
+  std::vector<float>& b_;
+};
+
 // flash, or what is exact without tiles where flash itself is asked about.
 std::string reference_of(const AttentionCase& c) {
   return c.attention.starts_with("flash") && c.length <= kLongestFull ? "full" : "flash";
@@ -85,9 +99,10 @@ CompareError approximation_error(const AttentionCase& c, AttentionTensors& tenso
   run.run();
   const bool shared = run.shared_qk();
   std::vector<float> keys;
+  std::optional<Exchanged> exchanged;
   if (shared) {
     keys = unit_vectors(c, tensors.q);
-    keys.swap(tensors.k);
+    exchanged.emplace(keys, tensors.k);
   }
   AttentionCase reference = c;
   reference.attention = reference_of(c);
@@ -104,7 +119,6 @@ CompareError approximation_error(const AttentionCase& c, AttentionTensors& tenso
     gradient.add(run.dv(), exact.dv());
     error.gradient = gradient.relative();
   }
-  if (shared) keys.swap(tensors.k);
   return error;
 }
 

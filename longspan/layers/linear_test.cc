@@ -22,9 +22,12 @@ struct Shape {
 class LinearShapes : public ::testing::TestWithParam<Shape> {};
 
 TEST_P(LinearShapes, MatchesTheReference) {
-  const auto [rows, in, out, bias] = GetParam();
+  const Shape& shape = GetParam();
+  const std::size_t rows = shape.rows;
+  const std::size_t in = shape.in;
+  const std::size_t out = shape.out;
   Parameters parameters;
-  const Linear layer(parameters, "layer", in, out, bias, 0.02F);
+  const Linear layer(parameters, "layer", in, out, shape.bias, 0.02F);
   parameters.allocate();
   testing::randomize(parameters, 1);
   std::vector<float> x = testing::random_values(rows * in, 2);
@@ -66,9 +69,12 @@ TEST_P(LinearShapes, MatchesTheReference) {
 }
 
 TEST_P(LinearShapes, CostIsMetered) {
-  const auto [rows, in, out, bias] = GetParam();
+  const Shape& shape = GetParam();
+  const std::size_t rows = shape.rows;
+  const std::size_t in = shape.in;
+  const std::size_t out = shape.out;
   Parameters parameters;
-  const Linear layer(parameters, "layer", in, out, bias, 0.02F);
+  const Linear layer(parameters, "layer", in, out, shape.bias, 0.02F);
   parameters.allocate();
   std::vector<float> x(rows * in);
   std::vector<float> y(rows * out);
@@ -85,9 +91,9 @@ TEST_P(LinearShapes, CostIsMetered) {
   EXPECT_EQ(cost.backward.maccs, rows * in * out);
   EXPECT_EQ(cost.update.maccs, rows * in * out);
   EXPECT_EQ(cost.forward.maccs, rows * in * out);
-  EXPECT_EQ(cost.forward.other_flops(), bias ? rows * out : 0);
+  EXPECT_EQ(cost.forward.other_flops(), shape.bias ? rows * out : 0);
   EXPECT_EQ(cost.backward.other_flops(), 0U);
-  EXPECT_EQ(cost.update.other_flops(), bias ? rows * out : 0);
+  EXPECT_EQ(cost.update.other_flops(), shape.bias ? rows * out : 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, LinearShapes,

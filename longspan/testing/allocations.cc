@@ -28,6 +28,14 @@ std::size_t size(std::align_val_t a) { return static_cast<std::size_t>(a); }
 
 }  // namespace
 
+// Clang's sanitizers have their own, beside which there can be no others: nothing is counted then,
+// and who counts is not asked (see the presets tsan and fuzz).
+#ifdef __has_feature
+#define LONGSPAN_SANITIZED __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+#else
+#define LONGSPAN_SANITIZED 0
+#endif
+#if !(LONGSPAN_SANITIZED)
 void* operator new(std::size_t bytes) { return required(bytes, 1); }
 void* operator new[](std::size_t bytes) { return required(bytes, 1); }
 void* operator new(std::size_t bytes, std::align_val_t a) { return required(bytes, size(a)); }
@@ -46,6 +54,7 @@ void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::fre
 void operator delete[](void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
 void operator delete(void* p, const std::nothrow_t&) noexcept { std::free(p); }
 void operator delete[](void* p, const std::nothrow_t&) noexcept { std::free(p); }
+#endif
 
 namespace longspan::testing {
 

@@ -6,7 +6,7 @@ import {resolve} from "node:path";
 import {after, before, describe, it} from "node:test";
 import {pathToFileURL} from "node:url";
 import {launch} from "./browser.mjs";
-import {numberOf, tipOf} from "./reading.mjs";
+import {numberOf, tipsByKey, tipsByPointer} from "./reading.mjs";
 
 const record = JSON.parse(readFileSync(process.env.RECORD, "utf8"));
 const addressOf = (path) => pathToFileURL(resolve(path)).href;
@@ -21,8 +21,8 @@ before(async () => {
 });
 after(() => browser?.close());
 
-// Opens the page, hands it over, and closes it. `trouble` collects what must not happen.
-async function reading(options, look, address = addressOf(process.env.PAGE)) {
+// Opens the page. `trouble` collects what must not happen.
+async function open(options, address = addressOf(process.env.PAGE)) {
   const context = await browser.newContext(options);
   const page = await context.newPage();
   const trouble = [];
@@ -31,13 +31,27 @@ async function reading(options, look, address = addressOf(process.env.PAGE)) {
   });
   page.on("console", (message) => trouble.push(`console: ${message.text()}`));
   page.on("pageerror", (error) => trouble.push(`error: ${error.message}`));
+  await page.goto(address);
+  return {context, page, trouble};
+}
+
+// Hands a fresh page over, and closes it.
+async function reading(options, look, address) {
+  const {context, page, trouble} = await open(options, address);
   try {
-    await page.goto(address);
     await look(page);
     assert.deepEqual(trouble, []);
   } finally {
     await context.close();
   }
+}
+
+// For those who leave the page as it was, or do not care how it is: one page for all of them.
+let shared;
+async function looking(look) {
+  shared ??= await open(desktop);
+  await look(shared.page);
+  assert.deepEqual(shared.trouble, []);
 }
 
 const near = (actual, expected, relative, what) =>
@@ -47,6 +61,8 @@ const pointAt = (name, n) => record.points.find((p) => p.mechanism === name && p
 const pressed = (page, selector) => page.locator(selector).getAttribute("aria-pressed");
 const chosenLength = async (page) =>
   Number(await page.locator('[data-controls="breakdown"] [aria-label="Length"] [aria-pressed="true"]').getAttribute("data-value"));
+
+const plotOf = (chart) => `figure[data-chart="${chart}"] .plot`;
 
 // The middles of the marks of a mechanism, in pixels of the window.
 const marksOf = (page, chart, group, mark) =>
@@ -100,7 +116,7 @@ describe("the page", () => {
 
 describe("charts have their data:", () => {
   it("time and memory against length", () =>
-    reading(desktop, async (page) => {
+    looking(async (page) => {
       for (const chart of ["time", "memory"]) {
         for (const name of names) {
           const points = record.points.filter((p) => p.mechanism === name && p[chart]);
@@ -115,7 +131,7 @@ describe("charts have their data:", () => {
 
   // On a logarithmic axis the height is linear in log(value), on a linear one in the value.
   it("at the right height", () =>
-    reading(desktop, async (page) => {
+    looking(async (page) => {
       for (const [axes, map] of [["log", Math.log], ["linear", (v) => v]]) {
         await page.click(`#quick button[data-value="${axes}"]`);
         for (const chart of ["time", "memory"]) {
@@ -136,7 +152,7 @@ describe("charts have their data:", () => {
     }));
 
   it("error against time, with its front", () =>
-    reading(desktop, async (page) => {
+    looking(async (page) => {
       const n = await chosenLength(page);
       const shown = record.points.filter((p) => p.length === n && p.time?.measured && p.error?.output != null);
       const level = (p) => (p.error.output < 1e-5 ? 0 : p.error.output);
@@ -148,7 +164,7 @@ describe("charts have their data:", () => {
     }));
 
   it("the time by kind, and the roofline, at every length", () =>
-    reading(desktop, async (page) => {
+    looking(async (page) => {
       for (const n of record.lengths) {
         const points = record.points.filter((p) => p.length === n && p.kinds?.length);
         const pieces = points.flatMap((p) => p.kinds);
@@ -161,7 +177,7 @@ describe("charts have their data:", () => {
     }));
 
   it("what fusing saves", () =>
-    reading(desktop, async (page) => {
+    looking(async (page) => {
       for (const fusion of record.fusion) {
         await page.click(`[data-controls="fusion"] button[data-value="${fusion.length}"]`);
         const pieces = fusion.full_kinds.length + fusion.flash_kinds.length;
@@ -174,7 +190,7 @@ describe("charts have their data:", () => {
     }));
 
   it("the patterns", () =>
-    reading(desktop, async (page) => {
+    looking(async (page) => {
       for (const {name, pattern} of record.mechanisms.filter((m) => m.pattern)) {
         const path = await page.locator(`.pattern[data-mechanism="${name}"] path`).getAttribute("d");
         const filled = new Set([...path.matchAll(/M(\d+) (\d+)h1v1h-1z/g)].map(([, x, y]) => `${y},${x}`));
@@ -201,10 +217,7 @@ describe("numbers under the pointer and the keys:", () => {
       for (const chart of ["time", "memory"]) {
         const expected = record.points.filter((p) => p[chart]?.measured || p[chart]?.predicted);
         const seen = new Set();
-        await page.locator(`figure[data-chart="${chart}"] .plot`).focus();
-        for (let i = 0; i < expected.length; ++i) {
-          await page.keyboard.press("ArrowRight");
-          const tip = await tipOf(page);
+        for (const tip of await tipsByKey(page, plotOf(chart), "ArrowRight", expected.length)) {
           const n = numberOf(tip.note.replace("n = ", ""));
           seen.add(`${tip.title} ${n}`);
           check[chart](tip, pointAt(tip.title, n));
@@ -222,12 +235,11 @@ describe("numbers under the pointer and the keys:", () => {
       for (const name of names.filter((m) => record.points.some((p) => p.mechanism === m && p.status === "ok"))) {
         await page.click(`.mechanism[data-mechanism="${name}"]`);
         for (const chart of ["time", "memory"]) {
-          await page.locator(`figure[data-chart="${chart}"] .plot`).scrollIntoViewIfNeeded();
+          await page.locator(plotOf(chart)).scrollIntoViewIfNeeded();
           const measured = record.points.filter((p) => p.mechanism === name && p[chart]?.measured);
           const dots = await marksOf(page, chart, name, "dot");
-          for (const [i, dot] of dots.entries()) {
-            await page.mouse.move(dot.x, dot.y);
-            const tip = await tipOf(page);
+          const tips = await tipsByPointer(page, plotOf(chart), dots);
+          for (const [i, tip] of tips.entries()) {
             assert.deepEqual([tip.title, tip.note], [name, `n = ${measured[i].length.toLocaleString("en")}`]);
             check[chart](tip, measured[i]);
           }
@@ -239,12 +251,9 @@ describe("numbers under the pointer and the keys:", () => {
   it("error and time of a mechanism", () =>
     reading(desktop, async (page) => {
       const n = await chosenLength(page);
-      await page.locator('figure[data-chart="tradeoff"] .plot').focus();
       const shown = record.points.filter((p) => p.length === n && p.time?.measured && p.error?.output != null);
       const seen = new Set();
-      for (let i = 0; i < shown.length; ++i) {
-        await page.keyboard.press("ArrowDown");
-        const tip = await tipOf(page);
+      for (const tip of await tipsByKey(page, plotOf("tradeoff"), "ArrowDown", shown.length)) {
         const point = pointAt(tip.title, n);
         seen.add(tip.title);
         near(numberOf(tip.measured), point.time.measured, 0.006, "time");
@@ -257,12 +266,9 @@ describe("numbers under the pointer and the keys:", () => {
     reading(desktop, async (page) => {
       for (const chart of ["breakdown", "roofline"]) {
         const n = await chosenLength(page);
-        await page.locator(`figure[data-chart="${chart}"] .plot`).focus();
         const pieces = record.points.filter((p) => p.length === n && p.kinds).flatMap((p) => p.kinds)
           .filter((k) => chart === "breakdown" || k.flops > 0);
-        for (let i = 0; i < pieces.length; ++i) {
-          await page.keyboard.press("ArrowRight");
-          const tip = await tipOf(page);
+        for (const tip of await tipsByKey(page, plotOf(chart), "ArrowRight", pieces.length)) {
           const [name] = tip.note.split(", n = ");
           const kind = pointAt(name, n).kinds.find((k) => k.kind === tip.title);
           near(numberOf(tip.time), kind.seconds, 0.006, "seconds");
@@ -338,7 +344,7 @@ describe("tables match the record:", () => {
   };
 
   it("time, memory and error", () =>
-    reading(desktop, async (page) => {
+    looking(async (page) => {
       const fields = {
         time: ({time: t}) => t && [...(t.measured == null ? [] : known(t.measured, t.spread_low, t.spread_high)), ...known(t.predicted, t.low, t.high)],
         memory: ({memory: m}) => m && known(m.measured, m.predicted, m.resident),
@@ -356,7 +362,7 @@ describe("tables match the record:", () => {
     }));
 
   it("kinds, roofline and fusion", () =>
-    reading(desktop, async (page) => {
+    looking(async (page) => {
       const pieces = record.points.flatMap((p) => (p.kinds ?? []).map((k) => ({...k, mechanism: p.mechanism, length: p.length})));
       const rows = await cellsOf(page, "roofline-table");
       assert.equal(rows.length, pieces.length);
@@ -378,7 +384,7 @@ describe("tables match the record:", () => {
     }));
 
   it("complexity, machine, and what is missing", () =>
-    reading(desktop, async (page) => {
+    looking(async (page) => {
       const rows = await cellsOf(page, "complexity-table");
       rows.forEach(([name, time, memory, timeExponent, memoryExponent, crossover, parameters, abilities], i) => {
         const m = record.mechanisms[i];
