@@ -163,6 +163,7 @@ std::string why(const Calibration& calibration, const AdviceQuestion& q, const A
                         *flash->prediction.time.predicted / *pick.prediction.time.predicted);
   }
   text += fmt::format("; it gives up {}. {}", given_up(pick.attention), tie_text(advice));
+  if (q.error) return text + "Errors change with the length: ask again for another one.";
   std::string changes;
   for (const bool longer : {false, true}) {
     const auto change = advice_changes(calibration, q, advice, longer);

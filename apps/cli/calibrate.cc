@@ -45,8 +45,9 @@ void print_calibration(const Calibration& c, const std::filesystem::path& path) 
   const auto line = [](std::string_view what, const std::string& value) {
     print_wrapped(fmt::format("{:<34}", what), value);
   };
-  print_wrapped("", fmt::format("{} ({}), {} threads, longspan {}", c.machine.cpu,
-                                c.machine.instructions, c.machine.threads, c.machine.version));
+  print_wrapped(
+      "", fmt::format("{} ({}), {} thread{}, longspan {}", c.machine.cpu, c.machine.instructions,
+                      c.machine.threads, c.machine.threads == 1 ? "" : "s", c.machine.version));
   line("peak of fused multiply-adds", fmt::format("{:.1f} GFLOP/s", c.fma_peak / 1e9));
   line("streaming from memory", fmt::format("{:.1f} GB/s", c.bandwidth / 1e9));
   line("a call that does nothing",

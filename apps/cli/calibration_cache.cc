@@ -36,7 +36,7 @@ Calibration calibration_for(const Common& common) {
   if (auto kept = kept_calibration(common, "so the machine is measured again")) return *kept;
   const Machine machine = this_machine();
   if (!common.quiet) {
-    fmt::print(stderr, "measuring this machine for {} thread{} first, once, in about a minute\n",
+    fmt::print(stderr, "measuring this machine for {} thread{} first, once, in a minute or two\n",
                machine.threads, machine.threads == 1 ? "" : "s");
   }
   Calibration calibration = calibrate([&](std::string_view part) {

@@ -13,9 +13,9 @@ namespace longspan::cli {
 
 CLI::Option* add_read(CLI::App& command, const std::string& name, const std::string& text,
                       const std::string& bounds, const std::string& group,
-                      std::function<void(const std::string&)> read) {
+                      const std::function<void(const std::string&)>& read) {
   const std::string whole = bounds.empty() ? text : fmt::format("{} ({})", text, bounds);
-  return command.add_option_function<std::string>(name, std::move(read), whole)
+  return command.add_option_function<std::string>(name, read, whole)
       ->type_name("NUMBER")
       ->group(group);
 }
@@ -43,7 +43,7 @@ std::string for_shell(const std::string& path) {
     return ascii && (std::isalnum(static_cast<unsigned char>(c)) != 0 ||
                      kPlain.find(c) != std::string_view::npos);
   });
-  const std::string name = path.starts_with('-') ? "./" + path : path;  // not an option
+  std::string name = path.starts_with('-') ? "./" + path : path;  // not an option
   if (plain) return name;
   std::string quoted = "'";
   for (const char c : name) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);

@@ -55,7 +55,7 @@ inline constexpr Bounds kSequences = from_to(1, 1e6);
 // An option that `read` takes from its text; `bounds` stand behind what it is for.
 CLI::Option* add_read(CLI::App& command, const std::string& name, const std::string& text,
                       const std::string& bounds, const std::string& group,
-                      std::function<void(const std::string&)> read);
+                      const std::function<void(const std::string&)>& read);
 
 namespace detail {
 template <class T>

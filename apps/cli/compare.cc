@@ -101,9 +101,9 @@ class Results {
 // Where the results go, checked before anything is measured: to --out, to the record that is added
 // to, or to a name that is free.
 std::filesystem::path place_of(const CompareOptions& o) {
-  const std::filesystem::path path = !o.out.empty()   ? std::filesystem::path(o.out)
-                                     : !o.add.empty() ? std::filesystem::path(o.add)
-                                                      : free_name("compare.json");
+  std::filesystem::path path = !o.out.empty()   ? std::filesystem::path(o.out)
+                               : !o.add.empty() ? std::filesystem::path(o.add)
+                                                : free_name("compare.json");
   require(path.extension() != ".html",
           "[compare] --out is '{}'; need another ending for the record: the page ends in .html",
           path.string());
@@ -268,6 +268,8 @@ void finish(const Results& results, const Common& common) {
 
 // The record is only read; its page is made where there is none, and where the user says.
 void render(const CompareOptions& o, const Common& common) {
+  require(o.out.empty() || std::filesystem::path(o.out).extension() == ".html",
+          "[compare] --out is '{}'; need a name that ends in .html for the page", o.out);
   const CompareRecord record = read_compare(o.render);
   const std::filesystem::path page = page_of(o.out.empty() ? o.render : o.out);
   std::error_code ignored;
@@ -289,8 +291,11 @@ void run(const CompareOptions& given, const Common& common) {
   if (!o.add.empty()) {
     known = read_compare(o.add);
     o = as_known(std::move(o), *known);
+    // As many as it was measured with, unless the user says otherwise.
+    if (common.threads == 0) set_thread_count(static_cast<int>(known->settings.threads));
   }
   const PlanRequest request = request_of(o);
+  if (known) check_alike(known->settings, request.settings);
   if (request.settings.random_tokens) {
     note(common, fmt::format("longspan reads no tokenizer of {} yet: its errors are measured on "
                              "random tokens",
@@ -298,8 +303,9 @@ void run(const CompareOptions& given, const Common& common) {
   }
   std::optional<CompareRecord> against;
   if (!o.against.empty()) against = read_compare(o.against);
-  Results results(place_of(o), o.add.empty() ? nlohmann::json::object() : read_json(o.add));
+  const std::filesystem::path place = place_of(o);
   const Calibration calibration = calibration_for(common);
+  Results results(place, o.add.empty() ? nlohmann::json::object() : read_json(o.add));
   CompareRecord record;
   const Ending ending =
       measure(request, calibration, record, known ? &*known : nullptr, results, common);

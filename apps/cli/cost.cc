@@ -145,9 +145,15 @@ CostReport report_of(const CostOptions& o, const Workload& workload, const Commo
 
 void run(const CostOptions& o, const Common& common) {
   require(o.by == "layer" || o.by == "phase", "[cost] --by {}; need layer or phase", o.by);
+  require(!common.json || o.by == "layer", "[cost] --by with --json, which has both; leave it out");
   if (o.scaling) return print_scaling(common.json);
   check_budget(o.solve, o.verify);
-  if (!o.solve.what.empty() && o.solve.what != "crossovers") return print_solution(o, common.json);
+  if (!o.solve.what.empty() && o.solve.what != "crossovers") {
+    require(o.typed_term.empty() || has_terms(rule_from(o.rule)),
+            "[cost] {} with --rule {}, which has no such choice", o.typed_term,
+            name_of(rule_from(o.rule)));
+    return print_solution(o, common.json);
+  }
   const Workload workload = workload_from(o.model);
   if (!workload.note.empty()) fmt::print(stderr, "note: {}\n", workload.note);
   require(!o.verify || rule_from(o.rule) == LearningRule::kBackprop,
@@ -166,6 +172,9 @@ void run(const CostOptions& o, const Common& common) {
   require(compares || o.typed_term.empty(), "[cost] {} with --rule {}, which has no such choice",
           o.typed_term, name_of(report.main_rule()));
   if (!o.solve.what.empty()) return print_crossovers(report, common.json);
+  require((!o.formula && !o.latex) || is_full(workload),
+          "[cost] the formulas are those of full attention, not of {}; need --attention full",
+          workload.model.attention);
   if (o.formula || o.latex) return print_formulas(report, o.latex, common.json);
   std::optional<ConventionReport> as;
   if (!o.as.empty()) as = report_as(o.as, workload, Model(workload.model));
@@ -181,7 +190,13 @@ void run(const CostOptions& o, const Common& common) {
 }
 
 // What asks for something else than the tables, and what else it reads.
-Modes modes() {
+Modes modes(bool crossovers) {
+  // The crossovers of the formulas are those of plain dimensions.
+  if (crossovers) {
+    return Modes().only("--solve",
+                        {"--model", "--encoder-layers", "--decoder-layers", "--d-model", "--heads",
+                         "--d-ff", "--vocab", "--head", "--length", "--target-length"});
+  }
   const Modes::Names model = {"Model", "Variants"};
   const auto and_also = [&](Modes::Names more) {
     more.insert(more.end(), model.begin(), model.end());
@@ -191,11 +206,13 @@ Modes modes() {
       .only("--scaling", {})
       .only("--verify", and_also({"--memory", "--rule"}))
       .only("--solve", and_also({"Inverse questions", "Assumptions", "--rule", "--tokens"}))
-      .only("--formula", and_also({"Assumptions", "--rule", "--view"}))
-      .only("--latex", and_also({"Assumptions", "--rule", "--view"}))
+      .only("--formula", and_also({"--rule", "--view"}))
+      .only("--latex", and_also({"--view"}))
       .only("--as", model)
       .apart("--diff", {"--by", "--csv", "--tokens"})
-      .apart("--csv", {"--by", "--tokens"})
+      .apart("--csv", {"--by", "--tokens", "--dtype"})
+      .apart("--inference", {"--rule", "--optimizer", "--checkpointing", "--frozen-layers",
+                             "--last-layer", "--error-space", "--injection"})
       .needs({"--memory"}, {"--solve", "--verify"})
       .needs({"--flops", "--against", "--inference"}, {"--solve"});
 }
@@ -265,7 +282,7 @@ void add_cost(CLI::App& app, const Common& common) {
       "  longspan cost --model llama-2-7b --as fvcore --length 128\n"
       "  longspan cost --model gpt2 --attention flash --solve length --memory 16GiB");
   command->callback([options, command, &common] {
-    modes().check(*command);
+    modes(options->solve.what == "crossovers").check(*command);
     for (const char* term : {"--last-layer", "--error-space", "--injection"}) {
       if (command->count(term) > 0) options->typed_term = term;
     }

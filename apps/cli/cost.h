@@ -31,6 +31,7 @@ struct ModelOptions {
   std::optional<Choice<NormKind>> norm;
   std::optional<Choice<Activation>> activation;
   std::optional<Choice<PositionKind>> positions;
+  std::optional<std::size_t> axial_rows, axial_width;
   StageFlags stages;
   std::optional<std::size_t> frozen_layers, lora_rank;
   bool causal = false;

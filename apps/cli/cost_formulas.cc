@@ -1,5 +1,5 @@
 // The formulas themselves, and the lengths from which one cost is dearer than another.
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
@@ -88,7 +88,9 @@ void print_formulas_json(const CostReport& report, bool latex) {
       to["rules"][std::string(name_of(rule))] = as_json(rule_formula(model, rule).total(), latex);
     }
   }
-  const nlohmann::json json = {{"notation", latex ? "latex" : "text"}, {"formulas", formulas}};
+  const nlohmann::json json = {{"notation", latex ? "latex" : "text"},
+                               {"formulas", formulas},
+                               {"left_out", beyond_the_paper(report.workload)}};
   fmt::print("{}\n", json.dump(2));
 }
 
@@ -131,6 +133,11 @@ std::vector<Question> questions(const Workload& w) {
 
 void print_formulas(const CostReport& report, bool latex, bool json) {
   if (json) return print_formulas_json(report, latex);
+  const std::vector<std::string> beyond = beyond_the_paper(report.workload);
+  if (!beyond.empty()) {
+    fmt::print(stderr, "note: the formulas leave out what the paper does not have: {}\n",
+               fmt::join(beyond, ", "));
+  }
   for (const CostView view : report.shown_views) {
     const ModelFormula model = formula_of(report.workload, view);
     if (latex) {

@@ -165,12 +165,19 @@ void set_variants(const ModelOptions& o, Workload& w) {
   override_with(o.d_ff, c.d_ff);
   override_with(o.vocab, c.vocab);
   override_with(o.classes, c.classes);
+  require(!o.classes || c.head == HeadKind::kClassifier,
+          "[cost] --classes with the head {}; need --head classifier", c.head.name());
   override_with(o.wiring, c.wiring);
   override_with(o.feed_forward, c.feed_forward);
   o.stages.set(c);
   override_with(o.norm, c.norm);
   override_with(o.activation, c.activation);
   override_with(o.positions, c.positions);
+  override_with(o.axial_rows, c.axial_rows);
+  override_with(o.axial_width, c.axial_width);
+  require((!o.axial_rows && !o.axial_width) || c.positions == PositionKind::kAxial,
+          "[cost] --axial-rows or --axial-width with {} positions; need --positions axial",
+          c.positions.name());
   override_with(o.decoder_attention, c.decoder_attention);
   override_with(o.cross_attention, c.cross_attention);
   override_with(o.frozen_layers, c.frozen_layers);
@@ -267,6 +274,9 @@ void add_model_options(CLI::App& command, ModelOptions& o) {
   add_choice(command, "--norm", o.norm, "", group);
   add_choice(command, "--activation", o.activation, "", group);
   add_choice(command, "--positions", o.positions, "", group);
+  add_number(command, "--axial-rows", o.axial_rows, "Of axial positions", kCostLength, group);
+  add_number(command, "--axial-width", o.axial_width, "Of their rows; columns have the rest",
+             kCostWidth, group);
   command.add_option("--head", o.head, "none, lm or classifier")->group(group);
   command.add_flag("--gated", o.gated, "Gated feed-forward")->group(group);
   command.add_flag("--tied", o.tied, "One table of tokens for everything")->group(group);

@@ -295,13 +295,6 @@ void add_solve_options(CLI::App& command, SolveOptions& o) {
 }
 
 void check_budget(const SolveOptions& o, bool verifies) {
-  const auto refuse = [&](bool given, const char* flag) {
-    require(o.what != "crossovers" || !given,
-            "[cost] {} with --solve alone; need --solve length, batch or width", flag);
-  };
-  refuse(!o.memory.empty(), "--memory");
-  refuse(o.flops.has_value(), "--flops");
-  refuse(!o.against.empty(), "--against");
   if (o.memory.empty()) return;
   require(!verifies || o.memory == kResident,
           "[cost] --memory {} with --verify; need --memory alone, or --solve", o.memory);

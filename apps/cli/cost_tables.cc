@@ -34,7 +34,7 @@ std::string bytes(Integer count) { return format_bytes(static_cast<std::uint64_t
 void print_heading(const CostReport& report) {
   const Workload& w = report.workload;
   const ModelConfig& c = w.model;
-  std::string blocks = fmt::format("{} blocks", c.layers);
+  std::string blocks = fmt::format("{} block{}", c.layers, c.layers == 1 ? "" : "s");
   std::string tokens = fmt::format("{} × {} tokens", w.batch, w.length);
   if (w.has_both()) {
     blocks = fmt::format("{} + {} blocks", c.layers, c.decoder_layers);
@@ -42,7 +42,9 @@ void print_heading(const CostReport& report) {
   }
   print_wrapped(
       "", fmt::format("{} of {}, width {}, {} heads, FFN {}, vocabulary {}; {} attention", c.family,
-                      blocks, c.d_model, c.heads, w.d_ff(), c.vocab, c.attention));
+                      blocks, c.d_model, c.heads, w.d_ff(), c.vocab, c.attention) +
+              (c.feed_forward == "dense" ? "" : ", " + c.feed_forward) +
+              (c.stages.empty() ? "" : ", stages " + c.stages));
   const ParameterCounts& p = report.parameters;
   const std::string trained =
       p.trained == p.total ? "" : fmt::format(", {} trained", to_grouped_decimal(p.trained));

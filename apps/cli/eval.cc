@@ -12,6 +12,7 @@
 #include "longspan/training/evaluate.h"
 #include "longspan/training/run_directory.h"
 #include "task_flags.h"
+#include "terminal.h"
 
 namespace longspan::cli {
 
@@ -61,7 +62,7 @@ void print_json(const EvalOptions& o, const LoadedRun& run, const Task& task, co
 }
 
 void print_text(const LoadedRun& run, const Judgement& q) {
-  fmt::print("{}, step {}\n", q.subject, run.step);
+  print_wrapped("", fmt::format("{}, step {}", q.subject, run.step));
   std::size_t width = 0;
   for (const Metric& m : q.metrics) {
     if (!m.text.empty()) width = std::max(width, m.name.size());

@@ -116,7 +116,9 @@ Explanation explained(const Preset& p) {
 Explanation explained(const TaskEntry& t) {
   Explanation e{.name = std::string(t.name), .what = "task", .summary = std::string(t.summary)};
   for (const TaskOption& o : t.options()) {
-    e.options.push_back({o.name, o.standard, o.is_text ? "text" : "a number", o.purpose});
+    std::string flag = o.name;
+    std::ranges::replace(flag, '_', '-');
+    e.options.push_back({flag, o.standard, o.is_text ? "text" : "a number", o.purpose});
   }
   e.option_of = fmt::format("longspan train {} --key value", t.name);
   e.examples = {fmt::format("longspan train {} --help", t.name)};
@@ -192,7 +194,7 @@ std::size_t own_parameters(const Mechanism& mechanism) {
 }
 
 void print_entry(const std::string& name, bool json) {
-  const Explanation e = find_entry(std::string_view(name).substr(0, name.find(':')));
+  const Explanation e = find_entry(name.substr(0, name.find(':')));
   if (json) {
     fmt::print("{}\n", as_json(e).dump(2));
   } else {

@@ -62,7 +62,7 @@ struct AsciiStream {
     if (verbatim) return write_all(stream, bytes);
     rest += bytes;
     const std::size_t whole = whole_letters(rest);
-    const std::string text = in_ascii(std::string_view(rest).substr(0, whole));
+    const std::string text = in_ascii(rest.substr(0, whole));
     rest.erase(0, whole);
     return write_all(stream, text);
   }

@@ -96,7 +96,7 @@ std::map<Picture::Cell, std::size_t> Picture::counts() const {
 
 std::string Picture::legend(Cell cell, std::size_t count) const {
   constexpr std::array<std::string_view, 3> kWeights = {"", ", below the mean", ", above the mean"};
-  const std::string name =
+  std::string name =
       fmt::format("{}{}", reason(cell), kWeights[static_cast<std::size_t>(cell.weight)]);
   // Queries and keys are the same sample, which has more of the diagonal than the whole has.
   if (sampled()) return name;

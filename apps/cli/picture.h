@@ -25,6 +25,7 @@ class Picture {
   struct Cell {
     std::uint8_t reason = 0;  // 0: not seen, or 1 + an index of reasons
     Weight weight = Weight::kUnknown;
+    // NOLINTNEXTLINE(modernize-use-nullptr): it is not there.
     auto operator<=>(const Cell&) const = default;
   };
   // Neighbouring cells of a row that are the same.

@@ -34,7 +34,7 @@ struct PlanOptions {
   std::string device = "a100-80gb";
   std::string devices_file;
   std::string format;
-  double count = 1.0;
+  std::uint64_t count = 1;
   std::optional<Range> utilisation;
   std::optional<Range> achieved;
   std::optional<Range> power;
@@ -109,7 +109,7 @@ PlanInputs inputs(const PlanOptions& o, const Demand& work) {
   in.device = chosen_device(o);
   in.format = o.format.empty() ? std::string(usual_format(in.device)) : o.format;
   const double peak = peak_of(in.device, in.format);
-  in.devices = o.count;
+  in.devices = static_cast<double>(o.count);
   in.utilisation = given_or(o.utilisation, assumed_utilisation(in.device));
   if (o.achieved) {
     require(!o.utilisation, "[plan] --achieved beside --utilisation; need one of them");
@@ -330,7 +330,7 @@ void add_range(CLI::App& command, const std::string& name, std::optional<Range>&
 }
 
 void add_amounts(CLI::App& command, PlanOptions& o) {
-  constexpr Bounds kAmount = above_to(0, 1e40);
+  constexpr Bounds kAmount = from_to(1, 1e40);
   const char* group = "What";
   add_number(command, "--flops", o.flops, "FLOPs of the whole run", kAmount, group);
   add_number(command, "--parameters", o.parameters, "Parameters N, for 6·N·D", above_to(0, 1e20),
@@ -373,7 +373,7 @@ void add_plan(CLI::App& app, const Common& common) {
   text("--devices", o.devices_file, "A TOML file with more devices", "Where");
   command->add_flag("--list", o.list, "The devices that are known")->group("Where");
   text("--format", o.format, "Number format: fp32, tf32, fp16, bf16, …", "Where");
-  add_number(*command, "--count", o.count, "How many devices", above_to(0, 1e9), "Where");
+  add_number(*command, "--count", o.count, "How many devices", from_to(1, 1e9), "Where");
   add_assumptions(*command, o);
   command->add_flag("--csv", o.csv, "Comma-separated values");
   command->footer(
@@ -385,8 +385,8 @@ void add_plan(CLI::App& app, const Common& common) {
       "    --power 330 --pue 1.1 --grid 429 --money 1.8e6");
   const Modes modes = Modes()
                           .only("--list", {"--devices"})
-                          .apart("--flops", {"--counted"})
-                          .apart("--parameters", {"--counted"});
+                          .apart("--flops", {"--counted", "Model", "Variants"})
+                          .apart("--parameters", {"--counted", "Model", "Variants"});
   command->callback([options, command, modes, &common] {
     modes.check(*command);
     run(*options, common);

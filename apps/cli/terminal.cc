@@ -87,6 +87,16 @@ std::string shown(std::string_view text) {
   return unicode ? std::string(text) : in_ascii(text);
 }
 
+std::string as_command(std::string_view line, std::size_t width, std::size_t indent) {
+  constexpr std::string_view kGoesOn = " \\";
+  std::string lines = text_columns(line) <= width ? std::string(line)
+                                                  : broken(line, width - kGoesOn.size(), indent);
+  for (std::size_t i = 0; (i = lines.find('\n', i)) != std::string::npos; i += kGoesOn.size() + 1) {
+    lines.insert(i, kGoesOn);
+  }
+  return lines;
+}
+
 std::string fitted(std::string_view text, std::size_t width) {
   std::string out;
   while (!text.empty()) {
@@ -97,7 +107,12 @@ std::string fitted(std::string_view text, std::size_t width) {
     const std::size_t gap = line.rfind("  ");
     const std::size_t indent =
         gap == std::string_view::npos ? 0 : text_columns(line.substr(0, gap + 2));
-    out += broken(line, width, std::min(indent, width / 2)) + '\n';
+    const std::size_t start = std::min(line.find_first_not_of(' '), line.size());
+    if (line.substr(start).starts_with("longspan ")) {
+      out += as_command(line, width, start + 2) + '\n';
+    } else {
+      out += broken(line, width, std::min(indent, width / 2)) + '\n';
+    }
   }
   return out;
 }

@@ -23,6 +23,9 @@ std::string in_ascii(std::string_view text);
 // As the terminal can show it: in_ascii() where it has no more.
 std::string shown(std::string_view text);
 
+// A command to be typed, broken so that a shell still takes it as one.
+std::string as_command(std::string_view line, std::size_t width, std::size_t indent);
+
 // Text whose lines are too long, broken behind the column of their explanations: what --help says.
 std::string fitted(std::string_view text, std::size_t width);
 

@@ -11,6 +11,8 @@
 
 #include "applies.h"
 #include "command.h"
+#include "longspan/base/config.h"
+#include "longspan/layers/branches.h"
 #include "longspan/training/training_run.h"
 #include "stage_flags.h"
 #include "stop.h"
@@ -56,6 +58,9 @@ void add_model_options(CLI::App& command, TrainOptions& o) {
   command.add_flag("--gated", m.gated, "Gated feed-forward (SwiGLU with --activation silu)")
       ->group(group);
   add_choice(command, "--positions", m.positions, "", group);
+  add_number(command, "--axial-rows", m.axial_rows, "Of axial positions", from_to(0, 1e6), group);
+  add_number(command, "--axial-width", m.axial_width, "Of their rows; columns have the rest",
+             from_to(0, 1e6), group);
   add_number(command, "--dropout", m.dropout, "Dropout", from_below(0, 1), group);
   command.add_flag("--no-bias", o.no_bias, "No biases in linear layers")->group(group);
   command
@@ -180,6 +185,20 @@ void limit_model_options(CLI::App& command, TrainOptions& o) {
        "--norm", "--gated", "--positions", "--checkpointing", "--frozen-layers", "--lora-rank",
        "--lora-alpha", "--untied", "--branch-signal", "--learners"},
       only_families({Family::kEncoder, Family::kDecoder, Family::kEncoderDecoder}));
+  o.applies.only(
+      command, {"--axial-rows", "--axial-width"},
+      only_kinds<PositionKind>(
+          "positions", [](const RunConfig& run) -> PositionKind { return run.model.positions; },
+          [](PositionKind kind) { return kind == PositionKind::kAxial; }));
+  o.applies.only(command, {"--heads", "--kv-heads"},
+                 only_where(
+                     [](const RunConfig& run) {
+                       const auto layers = split_list(run.model.attention, '|');
+                       return std::ranges::any_of(layers, [](const std::string& name) {
+                         return find_branch(name) == nullptr;
+                       });
+                     },
+                     "mixers alone, which have no heads; need an attention in some layer"));
   o.applies.only(command, {"--decoder-layers"}, only_families({Family::kEncoderDecoder}));
   o.applies.only(
       command,
@@ -195,6 +214,13 @@ void limit_model_options(CLI::App& command, TrainOptions& o) {
 }
 
 void limit_learning_options(CLI::App& command, TrainOptions& o) {
+  o.applies.only(
+      command, {"--checkpointing"}, {[](const RunConfig& run) {
+        const bool forward_only = run.train.rule == "pepita" || run.train.rule == "mempepita";
+        return forward_only ? fmt::format("the rule {}, which keeps no layers; need bp, fa or dfa",
+                                          run.train.rule)
+                            : "";
+      }});
   o.applies.only(
       command, {"--last-layer", "--injection", "--branch-signal", "--learners", "--feedback-scale"},
       only_rules_with_feedback());

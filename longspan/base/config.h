@@ -56,7 +56,7 @@ void set_option(std::string_view who, std::string_view key, std::string_view tex
     using Field = std::remove_cvref_t<decltype(field)>;
     if constexpr (std::same_as<Field, bool>) {
       field = parse_switch(who, key, text);
-    } else if constexpr (detail::is_number<Field>) {
+    } else if constexpr (detail::kIsNumber<Field>) {
       field = read_number<Field>(who, key, text, bounds_among<Field>(more...));
     } else if constexpr (requires { Field::from(who, text); }) {
       field = Field::from(who, text);

@@ -20,6 +20,7 @@ class Meter final : public Listener {
     ModelPart part = ModelPart::kNone;
     std::string layer;
     Phase phase = Phase::kForward;
+    // NOLINTNEXTLINE(modernize-use-nullptr): it is not there.
     auto operator<=>(const Key&) const = default;
   };
   const std::map<Key, Work>& entries() const { return entries_; }

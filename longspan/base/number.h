@@ -76,12 +76,12 @@ std::optional<T> number_from(std::string_view text) {
 }
 
 template <class T>
-inline constexpr bool is_number = std::is_arithmetic_v<T> && !std::same_as<T, bool>;
+inline constexpr bool kIsNumber = std::is_arithmetic_v<T> && !std::same_as<T, bool>;
 }  // namespace detail
 
 // The number that is written in `text`; throws Error "[who] key is 'text'; need …".
 template <class T>
-requires detail::is_number<T> T read_number(std::string_view who, std::string_view key,
+requires detail::kIsNumber<T> T read_number(std::string_view who, std::string_view key,
                                             std::string_view text,
                                             const Bounds& bounds = Bounds::of_type<T>()) {
   const std::optional<T> value = detail::number_from<T>(text);
@@ -93,7 +93,7 @@ requires detail::is_number<T> T read_number(std::string_view who, std::string_vi
 
 // Throws Error "[who] key is 5000; need …".
 template <class T>
-requires detail::is_number<T>
+requires detail::kIsNumber<T>
 void require_within(std::string_view who, std::string_view key, T value, const Bounds& bounds) {
   if (!bounds.has(value)) {
     detail::refuse_number(who, key, fmt::format("{}", value), bounds, std::integral<T>);
@@ -128,7 +128,7 @@ template <class Config>
 void check_numbers(std::string_view who, Config config) {
   config.visit([&](std::string_view name, auto& field, const auto&... more) {
     using Field = std::remove_cvref_t<decltype(field)>;
-    if constexpr (detail::is_number<Field>) {
+    if constexpr (detail::kIsNumber<Field>) {
       require_within(who, name, field, bounds_among<Field>(more...));
     }
   });

@@ -26,7 +26,7 @@ template <class Field>
 std::string values_of(const auto&... more) {
   if constexpr (std::same_as<Field, bool>) {
     return "true or false";
-  } else if constexpr (is_number<Field>) {
+  } else if constexpr (kIsNumber<Field>) {
     return in_words(bounds_among<Field>(more...), std::integral<Field>);
   } else if constexpr (requires { Field::list(); }) {
     return Field::list();

@@ -146,7 +146,9 @@ Advice advise(const Calibration& calibration, const AdviceQuestion& q,
     AdviceCandidate& c = advice.candidates.back();
     if (!q.error || !c.refused.empty()) continue;
     c.refused = errors.measure(c);
-    if (c.error && *c.error > *q.error) c.refused = fmt::format("has an error of {:.3g}", *c.error);
+    // What is exact errs by rounding alone.
+    if (!c.exact && c.error && *c.error > *q.error)
+      c.refused = fmt::format("has an error of {:.3g}", *c.error);
   }
   std::vector<AdviceCandidate>& all = advice.candidates;
   rank_candidates(all);
@@ -166,7 +168,7 @@ Advice advise(const Calibration& calibration, const AdviceQuestion& q,
 std::optional<AdviceChange> advice_changes(const Calibration& calibration, const AdviceQuestion& q,
                                            const Advice& advice, bool longer) {
   const AdviceCandidate* now = advice.pick();
-  if (now == nullptr) return std::nullopt;
+  if (now == nullptr || q.error) return std::nullopt;
   std::uint64_t n = q.length;
   for (int i = 0; i < kDoublings; ++i) {
     n = longer ? 2 * n : n / 2;
@@ -175,8 +177,6 @@ std::optional<AdviceChange> advice_changes(const Calibration& calibration, const
     there.length = n;
     std::vector<AdviceCandidate> candidates;
     for (const AdviceCandidate& other : advice.candidates) {
-      // What an error ruled out stays out.
-      if (q.error && (!other.error || *other.error > *q.error)) continue;
       AdviceCandidate c = candidate(calibration, there, other.attention);
       c.error = other.error;
       if (c.refused.empty()) candidates.push_back(std::move(c));

@@ -126,6 +126,9 @@ TEST(Advice, ConstraintsRuleOut) {
   ASSERT_NE(exact.pick(), nullptr);
   EXPECT_LE(*exact.pick()->error, 1e-3);
   EXPECT_FALSE(exact.find("linear")->refused.empty());
+  q.error = 0.0;
+  ASSERT_NE(advise(c, q).pick(), nullptr);
+  EXPECT_TRUE(advise(c, q).pick()->exact) << "what is exact errs by rounding alone";
   q = question(256);
   q.memory = 1.0;
   EXPECT_EQ(advise(c, q).pick(), nullptr);

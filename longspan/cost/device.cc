@@ -154,11 +154,14 @@ Device read_device(std::string_view where, std::string_view name, const toml::ta
 
 Range parse_range(std::string_view who, std::string_view key, std::string_view text) {
   const std::size_t colon = text.find(':');
+  require(colon == std::string_view::npos || (colon > 0 && colon + 1 < text.size()),
+          "[{}] {} is '{}'; need a number, or low:high", who, key, text);
   const double low = parse_number(who, key, text.substr(0, colon));
   const double high =
       colon == std::string_view::npos ? low : parse_number(who, key, text.substr(colon + 1));
   require(std::isfinite(high) && low > 0.0 && low <= high,
-          "[{}] {} is '{}'; need a number above 0, or low:high", who, key, text);
+          "[{}] {} is '{}'; need a number above 0, or low:high with the lower one first", who, key,
+          text);
   return Range::between(low, high);
 }
 

@@ -169,15 +169,19 @@ ModelFormula formula_of(const Workload& w, CostView view) {
   return model;
 }
 
+bool is_full(const Workload& w) {
+  return std::ranges::all_of(split_list(w.model.attention, '|'), [](const std::string& name) {
+    return name == "full" || name == "flash";
+  });
+}
+
 std::vector<std::string> beyond_the_paper(const Workload& w) {
   const ModelConfig& m = w.model;
   std::vector<std::string> list;
   const auto add = [&](bool has, const char* what) {
     if (has) list.emplace_back(what);
   };
-  const auto is_full = [](const std::string& name) { return name == "full" || name == "flash"; };
-  const bool all_full = std::ranges::all_of(split_list(m.attention, '|'), is_full);
-  add(!all_full, "another attention than the full one");
+  add(!is_full(w), "another attention than the full one");
   add(m.gated, "a gate in the FFN");
   add(w.kv_heads() != m.heads, "grouped key-value heads");
   add(m.bias && m.attention_bias, "biases in attention");

@@ -55,6 +55,8 @@ void check(const Workload& workload);
 // Whether a step's work fits those counters, whatever the mechanism.
 bool fits_counters(const Workload& workload);
 
+// Whether every layer attends to all keys.
+bool is_full(const Workload& w);
 // Every symbol of model_formula() but B.
 SymbolValues symbol_values(const Workload& workload);
 // The paper's or the ideal engine's layers of this model. What the paper does not have (gates,

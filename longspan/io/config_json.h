@@ -55,7 +55,7 @@ Config config_from_json(std::string_view who, const nlohmann::json& object) {
       field = Field::from(who, it->template get_ref<const std::string&>());
     } else {
       field = it->template get<Field>();
-      if constexpr (detail::is_number<Field>) {
+      if constexpr (detail::kIsNumber<Field>) {
         require_within(who, name, field, bounds_among<Field>(more...));
       }
     }

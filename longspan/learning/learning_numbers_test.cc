@@ -27,7 +27,7 @@ TEST(LearningNumbers, AreWithinTheirBounds) {
   std::size_t refused = 0;
   config.visit([&](std::string_view name, auto& field, const auto&... /*bounds*/) {
     using Field = std::remove_cvref_t<decltype(field)>;
-    if constexpr (detail::is_number<Field>) {
+    if constexpr (detail::kIsNumber<Field>) {
       if (name == "seed") return;  // any will do
       const Field before = field;
       for (const Field value : hostile<Field>()) {

@@ -18,7 +18,7 @@ Trainer::Trainer(Model& model, const TrainConfig& config)
 }
 
 StepReport Trainer::step(std::span<const Batch> micro_batches, std::span<History> histories,
-                         const std::function<void()>& proven) {
+                         const std::function<void()>& proven, const std::function<bool()>& stops) {
   require(histories.empty() || micro_batches.size() == 1,
           "[train] histories of earlier segments beside {} batches; need one batch",
           micro_batches.size());
@@ -37,6 +37,11 @@ StepReport Trainer::step(std::span<const Batch> micro_batches, std::span<History
   const RandomKey key = derive(derive(config_.seed, "dropout"), steps());
   double sum = 0.0;
   for (std::size_t i = 0; i < micro_batches.size(); ++i) {
+    if (i > 0 && stops && stops()) {
+      report.step = steps();
+      report.stopped = true;
+      return report;
+    }
     sum += rule_->accumulate(micro_batches[i], derive(key, i), scale, histories).loss;
   }
   report.loss = sum / static_cast<double>(counted);

@@ -46,6 +46,7 @@ struct StepReport {
   std::size_t tokens = 0;
   // False when the loss or gradient was not finite: the weights were left as they were.
   bool finite = true;
+  bool stopped = false;  // before the update
 };
 
 class Trainer {
@@ -56,9 +57,10 @@ class Trainer {
   // One update from the mean loss over all targets of the micro-batches. A single one may have
   // beside it what the layers remember of earlier segments. `proven` is called before the update,
   // once loss and gradient are finite: the weights of the steps so far have then shown that they
-  // are good.
+  // are good. `stops` is asked between batches; where it says so the step is given up.
   StepReport step(std::span<const Batch> micro_batches, std::span<History> histories = {},
-                  const std::function<void()>& proven = {});
+                  const std::function<void()>& proven = {},
+                  const std::function<bool()>& stops = {});
 
   std::uint64_t steps() const { return optimizer_.steps(); }
   void set_steps(std::uint64_t steps) { optimizer_.set_steps(steps); }

@@ -13,6 +13,8 @@ namespace longspan {
 // Fills what the points imply; everything else stays.
 void summarize(CompareRecord& record);
 
+// Throws Error unless what was measured under the one can stand beside what was under the other.
+void check_alike(const CompareSettings& a, const CompareSettings& b);
 // The points of both. Where both have one, `more` wins unless only the one of `base` was measured.
 // Throws Error, "[compare] …", where they were not measured alike on the same machine.
 CompareRecord merge(const CompareRecord& base, const CompareRecord& more);

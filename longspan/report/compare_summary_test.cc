@@ -240,6 +240,18 @@ TEST(CompareText, FitsTheTerminalAndSaysEverything) {
   EXPECT_THAT(text, HasSubstr(r.conclusion));
 }
 
+// What was measured at one length and what is predicted of the others may disagree.
+TEST(CompareSummary, TheConclusionDoesNotContradictItself) {
+  CompareRecord r = example();
+  r.lengths = {256, 16384};
+  r.points = {point("flash", 256, 1.2, true), point("linear", 256, 1.0, true),
+              point("flash", 16384, 1.0, false), point("linear", 16384, 1.5, false)};
+  summarize(r);
+  EXPECT_THAT(r.conclusion, HasSubstr("linear is 1.2 times as fast at n = 256"));
+  EXPECT_THAT(r.conclusion, Not(HasSubstr("every length")));
+  EXPECT_THAT(r.conclusion, Not(HasSubstr("beyond")));
+}
+
 // What was reached, or else what is predicted and marked so.
 TEST(CompareText, PredictedMemoryIsMarked) {
   CompareRecord r = example();

@@ -22,8 +22,31 @@ constexpr std::size_t kBehind = 14;  // the columns behind those of the lengths
 struct Layout {
   std::size_t name = 0;
   std::size_t cell = kNarrowestCell;
-  std::vector<std::uint64_t> lengths;  // the last ones
+  std::vector<std::uint64_t> lengths;
 };
+
+// The last ones that there is room for; where nothing was measured at any of these, half of the room
+// is for those at which something was.
+std::vector<std::uint64_t> shown_lengths(const CompareRecord& r, std::size_t room) {
+  std::vector<std::uint64_t> measured;
+  for (const std::uint64_t n : r.lengths) {
+    const bool here = std::ranges::any_of(r.points, [n](const ComparePoint& p) {
+      return p.length == n && p.time && p.time->measured;
+    });
+    if (here) measured.push_back(n);
+  }
+  std::vector<std::uint64_t> shown;
+  const auto take_last = [&shown](const std::vector<std::uint64_t>& from, std::size_t most) {
+    const std::size_t count = std::min(from.size(), most);
+    shown.insert(shown.end(), from.end() - static_cast<std::ptrdiff_t>(count), from.end());
+  };
+  const std::size_t count = std::min(r.lengths.size(), room);
+  const bool hidden =
+      !measured.empty() && count > 0 && measured.back() < r.lengths[r.lengths.size() - count];
+  if (hidden) take_last(measured, (room + 1) / 2);
+  take_last(r.lengths, room - shown.size());
+  return shown;
+}
 
 Layout layout_of(const CompareRecord& r, std::size_t width) {
   Layout layout;
@@ -36,8 +59,7 @@ Layout layout_of(const CompareRecord& r, std::size_t width) {
   }
   const std::size_t taken = layout.name + kBehind;
   const std::size_t room = width > taken + layout.cell ? (width - taken) / layout.cell : 1;
-  const std::size_t shown = std::min(r.lengths.size(), room);
-  layout.lengths.assign(r.lengths.end() - static_cast<std::ptrdiff_t>(shown), r.lengths.end());
+  layout.lengths = shown_lengths(r, room);
   return layout;
 }
 
@@ -127,7 +149,9 @@ std::string time_legend(const CompareRecord& r, const Layout& layout) {
                         with_commas(*n), inputs_text(r.settings));
   }
   if (layout.lengths.size() < r.lengths.size()) {
-    text += fmt::format("; the last {} of {} lengths, --csv has all", layout.lengths.size(),
+    const std::size_t count = layout.lengths.size();
+    const bool last = layout.lengths.front() == r.lengths[r.lengths.size() - count];
+    text += fmt::format("; {}{} of {} lengths, --csv has all", last ? "the last " : "", count,
                         r.lengths.size());
   }
   return text;

@@ -30,8 +30,8 @@ std::vector<TaskOption> describe_options() {
       [&](std::string_view name, auto& field, std::string_view purpose, const auto&... more) {
         using Field = std::remove_cvref_t<decltype(field)>;
         TaskOption option{std::string(name), fmt::format("{}", field), std::string(purpose)};
-        option.is_text = !detail::is_number<Field>;
-        if constexpr (detail::is_number<Field>) option.bounds = bounds_among<Field>(more...);
+        option.is_text = !detail::kIsNumber<Field>;
+        if constexpr (detail::kIsNumber<Field>) option.bounds = bounds_among<Field>(more...);
         all.push_back(std::move(option));
       });
   return all;

@@ -40,7 +40,7 @@ struct DataConfig {
     see("checksum", checksum);
     see("data_path", data_path);
     see("batch", batch, from_to(1, 1e6));
-    see("accumulate", batches_per_update, from_to(1, 1e6));
+    see("accumulate", batches_per_update, from_to(1, 65536));
   }
 };
 

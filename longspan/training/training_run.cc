@@ -257,9 +257,14 @@ void TrainingRun::advance(TrainingObserver& observer, Pace& pace, TrainingResult
   if (course.align_every > 0 && trainer_->steps() % course.align_every == 0) {
     align(observer, step_batches, result);
   }
-  result.last = trainer_->step(step_batches, {}, [&] {
+  const auto proven = [&] {
     if (std::exchange(save_due_, false)) save_now(result);
-  });
+  };
+  const StepReport report =
+      trainer_->step(step_batches, {}, proven, [&] { return observer.stops(); });
+  result.interrupted = report.stopped;
+  if (report.stopped) return;
+  result.last = report;
   if (!result.last.finite) {
     result.divergence = find_divergence(*model_, result.last, step_batches);
   }

@@ -319,8 +319,10 @@ TEST_F(Compare, InterruptedKeepsWhatWasMeasured) {
   for (const char* name : {"flash", "linear"}) {
     EXPECT_EQ(point(whole, name, 32)["status"], "ok") << name;
   }
-  expect_wrong_input(longspan({"compare", "--add", out(), "--threads", "1", "--batch", "2"}),
-                     "were not measured alike");
+  for (const char* option : {"--batch", "--seed"}) {
+    expect_wrong_input(longspan({"compare", "--add", out(), "--threads", "1", option, "2"}),
+                       "were not measured alike");
+  }
 }
 
 TEST_F(Compare, WhereNothingCanBeMeasuredIsSaid) {
