@@ -152,13 +152,14 @@ void add_run_options(CLI::App& command, TrainOptions& o) {
 
 // When the options above mean something.
 
-Meaning only_rules_with_feedback() {
-  std::vector<std::string_view> having;
+// To rules that have choices of their own about the error they send forward, or to those without.
+Meaning only_rules(bool with_feedback) {
+  std::vector<std::string_view> right;
   for (const RuleEntry& rule : rules()) {
-    if (rule.reads_feedback) having.push_back(rule.name);
+    if (rule.reads_feedback == with_feedback) right.push_back(rule.name);
   }
-  return {[need = either(having)](const RunConfig& run) {
-    const bool reads = find_rule(run.train.rule).reads_feedback;
+  return {[with_feedback, need = either(right)](const RunConfig& run) {
+    const bool reads = find_rule(run.train.rule).reads_feedback == with_feedback;
     return reads ? "" : fmt::format("the rule {}; need {}", run.train.rule, need);
   }};
 }
@@ -214,16 +215,11 @@ void limit_model_options(CLI::App& command, TrainOptions& o) {
 }
 
 void limit_learning_options(CLI::App& command, TrainOptions& o) {
-  o.applies.only(
-      command, {"--checkpointing"}, {[](const RunConfig& run) {
-        const bool forward_only = run.train.rule == "pepita" || run.train.rule == "mempepita";
-        return forward_only ? fmt::format("the rule {}, which keeps no layers; need bp, fa or dfa",
-                                          run.train.rule)
-                            : "";
-      }});
+  // Two passes forward keep no layers for a way back.
+  o.applies.only(command, {"--checkpointing"}, only_rules(/*with_feedback=*/false));
   o.applies.only(
       command, {"--last-layer", "--injection", "--branch-signal", "--learners", "--feedback-scale"},
-      only_rules_with_feedback());
+      only_rules(/*with_feedback=*/true));
   for (const char* field : {"momentum", "beta1", "beta2"}) {
     o.applies.only(
         command, {fmt::format("--{}", field)},

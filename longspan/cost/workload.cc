@@ -171,7 +171,7 @@ ModelFormula formula_of(const Workload& w, CostView view) {
 
 bool is_full(const Workload& w) {
   return std::ranges::all_of(split_list(w.model.attention, '|'), [](const std::string& name) {
-    return name == "full" || name == "flash";
+    return find_branch(name) == nullptr && abilities_of(name).exact;
   });
 }
 
