@@ -23,7 +23,9 @@ set_target_properties(longspan_checked longspan_checked_kernels PROPERTIES EXCLU
 add_custom_target(checked_tests)
 
 # What every test is compiled with. GoogleTest's headers are most of a small test's compile time, so
-# they are compiled once; a larger precompiled header takes longer to load than to read.
+# they are compiled once; a larger precompiled header takes longer to load than to read. Optimising a
+# test takes longer than it saves, but for those that compute definitions in long loops.
+set(computing kernels_test attention_test)
 add_library(longspan_test_options INTERFACE)
 target_compile_features(longspan_test_options INTERFACE cxx_std_20)
 target_compile_options(longspan_test_options INTERFACE $<$<CONFIG:RelWithDebInfo>:-g0>)
@@ -38,6 +40,7 @@ file(GLOB testing_sources CONFIGURE_DEPENDS longspan/testing/*.cc)
 list(FILTER testing_sources EXCLUDE REGEX "_test\\.cc$")
 add_library(longspan_test_base OBJECT ${testing_sources})
 target_link_libraries(longspan_test_base PUBLIC longspan_test_options)
+target_compile_options(longspan_test_base PRIVATE $<$<CONFIG:RelWithDebInfo>:-O0>)
 target_precompile_headers(longspan_test_base PRIVATE <gtest/gtest.h>)
 longspan_unite(longspan_test_base)
 
@@ -65,7 +68,12 @@ function(longspan_tests program shards)
   cmake_parse_arguments(test "CHECKED;CLI" "" "SOURCES" ${ARGN})
   add_library(${program}_objects OBJECT ${test_SOURCES})
   target_link_libraries(${program}_objects PUBLIC longspan_test_options)
-  target_precompile_headers(${program}_objects REUSE_FROM longspan_test_base)
+  if(program IN_LIST computing)
+    target_precompile_headers(${program}_objects PRIVATE <gtest/gtest.h>)
+  else()
+    target_compile_options(${program}_objects PRIVATE $<$<CONFIG:RelWithDebInfo>:-O0>)
+    target_precompile_headers(${program}_objects REUSE_FROM longspan_test_base)
+  endif()
   longspan_unite(${program}_objects)
   longspan_test_program(${program} longspan ${shards} plain OBJECTS ${program}_objects)
   if(test_CHECKED)
