@@ -14,6 +14,7 @@
 #include "longspan/base/config.h"
 #include "longspan/base/error.h"
 #include "longspan/base/memory.h"
+#include "longspan/base/number.h"
 #include "longspan/base/parallel.h"
 #include "longspan/compare/advice.h"
 #include "longspan/compare/compare_plan.h"
@@ -125,15 +126,17 @@ nlohmann::json as_json(const AdviceQuestion& q, const Advice& advice) {
     json["command"] = command_of(q, *pick);
   }
   for (const AdviceCandidate& c : advice.candidates) {
-    json["candidates"].push_back({{"attention", c.attention},
-                                  {"exact", c.exact},
-                                  {"predicted", number(c.prediction.time.predicted)},
-                                  {"low", number(c.prediction.time.low)},
-                                  {"high", number(c.prediction.time.high)},
-                                  {"memory", number(c.prediction.memory.predicted)},
-                                  {"error", number(c.error)},
-                                  {"tied", c.tied},
-                                  {"refused", c.refused}});
+    json["candidates"].push_back(
+        {{"attention", c.attention},
+         {"exact", c.exact},
+         {"predicted", number(c.prediction.time.predicted)},
+         {"low", number(c.prediction.time.low)},
+         {"high", number(c.prediction.time.high)},
+         {"memory", number(c.prediction.memory.predicted)},
+         {"error", number(c.error)},
+         {"error_length", c.error ? nlohmann::json(c.error_length) : nlohmann::json(nullptr)},
+         {"tied", c.tied},
+         {"refused", c.refused}});
   }
   return json;
 }
@@ -144,11 +147,22 @@ std::string tie_text(const Advice& advice) {
   const auto others = std::ranges::count_if(advice.candidates, &AdviceCandidate::tied) - 1;
   if (others <= 0) return "";
   const std::string how =
-      pick.exact   ? "it is exact"
-      : pick.error ? fmt::format("it errs least, by {:.2g} on random inputs", *pick.error)
-                   : "it is predicted to be the fastest";
-  return fmt::format("By their intervals {} other{} may be as fast; of them all {}. ", others,
-                     others == 1 ? "" : "s", how);
+      pick.exact   ? "which is exact"
+      : pick.error ? fmt::format("which errs least ({:.2g} on random inputs)", *pick.error)
+                   : "which is predicted to be the fastest";
+  return fmt::format("By the predicted intervals {} may be as fast; {}, {}, is preferred. ",
+                     counted(static_cast<std::uint64_t>(others), "other"), pick.attention, how);
+}
+
+// Where errors were measured on fewer tokens than were asked about.
+std::string error_note(const AdviceQuestion& q, const Advice& advice) {
+  const auto shorter = std::ranges::find_if(advice.candidates, [&](const AdviceCandidate& c) {
+    return c.error && c.error_length < q.length;
+  });
+  if (shorter == advice.candidates.end()) return "";
+  return fmt::format(
+      "Errors were measured on {} random tokens, not {}: they usually grow with the length. ",
+      with_commas(shorter->error_length), with_commas(q.length));
 }
 
 // Two or three sentences.
@@ -162,19 +176,22 @@ std::string why(const Calibration& calibration, const AdviceQuestion& q, const A
     text += fmt::format(", {:.2f} times as fast as exact flash",
                         *flash->prediction.time.predicted / *pick.prediction.time.predicted);
   }
-  text += fmt::format("; it gives up {}. {}", given_up(pick.attention), tie_text(advice));
-  if (q.error) return text + "Errors change with the length: ask again for another one.";
+  text += fmt::format("; it gives up {}. {}", given_up(pick.attention), tie_text(advice)) +
+          error_note(q, advice);
+  if (q.error) return text + "For another length, ask again: errors change with it.";
   std::string changes;
   for (const bool longer : {false, true}) {
     const auto change = advice_changes(calibration, q, advice, longer);
     if (!change) continue;
-    changes += fmt::format("{}{} n = {} {}", changes.empty() ? "the answer changes " : ", and ",
-                           longer ? "from about" : "down at", with_commas(change->length),
-                           "to " + change->attention);
+    changes += fmt::format("{} n = {} {} it would be {}", changes.empty() ? "At" : ", at",
+                           with_commas(change->length), longer ? "and above" : "and below",
+                           change->attention);
   }
-  if (changes.empty())
-    return text + "From a sixteenth to sixteen times the length the answer stays.";
-  changes[0] = static_cast<char>(std::toupper(changes[0]));
+  if (changes.empty()) {
+    return text + fmt::format("From n = {} to {} the answer is the same.",
+                              with_commas(std::max<std::uint64_t>(1, q.length >> kDoublings)),
+                              with_commas(std::min(kLongestCompared, q.length << kDoublings)));
+  }
   return text + changes + ".";
 }
 

@@ -10,6 +10,7 @@
 
 #include "command.h"
 #include "longspan/base/error.h"
+#include "longspan/base/number.h"
 #include "longspan/io/json_file.h"
 #include "longspan/predict/calibrate.h"
 #include "longspan/predict/check.h"
@@ -45,9 +46,8 @@ void print_calibration(const Calibration& c, const std::filesystem::path& path) 
   const auto line = [](std::string_view what, const std::string& value) {
     print_wrapped(fmt::format("{:<34}", what), value);
   };
-  print_wrapped(
-      "", fmt::format("{} ({}), {} thread{}, longspan {}", c.machine.cpu, c.machine.instructions,
-                      c.machine.threads, c.machine.threads == 1 ? "" : "s", c.machine.version));
+  print_wrapped("", fmt::format("{} ({}), {}, longspan {}", c.machine.cpu, c.machine.instructions,
+                                counted(c.machine.threads, "thread"), c.machine.version));
   line("peak of fused multiply-adds", fmt::format("{:.1f} GFLOP/s", c.fma_peak / 1e9));
   line("streaming from memory", fmt::format("{:.1f} GB/s", c.bandwidth / 1e9));
   line("a call that does nothing",
@@ -113,8 +113,9 @@ void print_check(const std::vector<CheckedPoint>& points) {
   table.print();
   for (const bool step : {false, true}) {
     const ErrorSummary s = summarize(points, step);
-    fmt::print("{}: median error {:.1f} %, worst {:.1f} %, over {} points\n",
-               step ? "training step" : "forward", 100 * s.median, 100 * s.worst, points.size());
+    fmt::print("{}: median error {:.1f} %, worst {:.1f} %, over {}\n",
+               step ? "training step" : "forward", 100 * s.median, 100 * s.worst,
+               counted(points.size(), "point"));
     if (s.spread > kNoisy) {
       fmt::print("  the machine is noisy: repeated measurements differ by {:.0f} %\n",
                  100 * s.spread);

@@ -345,7 +345,8 @@ void add_options(CLI::App& command, CompareOptions& o) {
            ends_in_words(kLengths), group,
            [&o](const std::string& text) { o.lengths = length_list(text); });
   add_number(command, "--length", o.length, "Doubling from 256 to this one, which comes first",
-             kLengths);
+             kLengths)
+      ->default_str("");
   add_read(command, "--budget", "Time for the whole run: 90s, 2m, 1h", "up to 720h", group,
            [&o](const std::string& text) { o.budget = parse_duration(text); })
       ->type_name("DURATION")

@@ -165,8 +165,6 @@ void set_variants(const ModelOptions& o, Workload& w) {
   override_with(o.d_ff, c.d_ff);
   override_with(o.vocab, c.vocab);
   override_with(o.classes, c.classes);
-  require(!o.classes || c.head == HeadKind::kClassifier,
-          "[cost] --classes with the head {}; need --head classifier", c.head.name());
   override_with(o.wiring, c.wiring);
   override_with(o.feed_forward, c.feed_forward);
   o.stages.set(c);
@@ -194,6 +192,9 @@ void set_variants(const ModelOptions& o, Workload& w) {
   if (o.no_bias) c.bias = false;
   if (o.attention_bias) c.attention_bias = true;
   if (o.head) set_head(*o.head, w);
+  require(!o.classes || (w.output_layer && c.head == HeadKind::kClassifier),
+          "[cost] --classes with {}; need --head classifier",
+          w.output_layer ? fmt::format("the head {}", c.head.name()) : "no head");
 }
 
 // Tables of positions are as long as the model says; everything else is as long as it must be.

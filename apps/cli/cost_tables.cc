@@ -232,7 +232,8 @@ void print_time(const CostReport& report) {
   }
   const std::string by =
       report.beside_paper ? fmt::format(" by {}", title_of(report.main_rule())) : "";
-  print_wrapped("", fmt::format("time of a training step{} on {}: {}, {} to {}", by, report.device,
+  const std::string on = report.device == "this" ? "this machine" : report.device;
+  print_wrapped("", fmt::format("time of a training step{} on {}: {}, {} to {}", by, on,
                                 spoken_time(report.time->seconds), spoken_time(report.time->low),
                                 spoken_time(report.time->high)));
   if (!report.tokens) return;

@@ -42,6 +42,11 @@ Modes& Modes::needs(Names flags, Names others) {
 void Modes::check(const CLI::App& command) const {
   const std::vector<const CLI::Option*> typed =
       command.get_options([](const CLI::Option* each) { return each->count() > 0; });
+  // What is given but empty would be read as not given.
+  for (const CLI::Option* each : typed) {
+    require(std::ranges::find(each->results(), "") == each->results().end(),
+            "[{}] {} is empty; need a value", command.get_name(), spoken(*each));
+  }
   for (const Statement& s : all_) {
     const auto first = std::ranges::find_if(
         typed, [&](const CLI::Option* each) { return is_among(*each, s.first); });

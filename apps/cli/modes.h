@@ -20,7 +20,8 @@ class Modes {
   Modes& apart(std::string flag, Names others);
   // These are read where one of `others` is given.
   Modes& needs(Names flags, Names others);
-  // Throws Error, "[compare] --lengths with --render; need one or the other".
+  // Throws Error, "[compare] --lengths with --render; need one or the other", and for an option
+  // that was given without anything in it.
   void check(const CLI::App& command) const;
 
  private:

@@ -128,7 +128,8 @@ void add_run_options(CLI::App& command, TrainOptions& o) {
   add_text(command, "--out", training.out, "Where the checkpoint goes");
   add_number(command, "--steps", t.steps, "Steps in all", bounds_of(t, t.steps));
   add_number(command, "--epochs", training.epochs, "Passes over the examples, instead of --steps",
-             from_to(0, 1e9));
+             from_to(1, 1e9))
+      ->default_str("");
   add_number(command, "--batch", data.batch, "Sequences per batch", bounds_of(data, data.batch));
   add_number(command, "--accumulate", data.batches_per_update, "Batches per update",
              bounds_of(data, data.batches_per_update));
@@ -147,7 +148,8 @@ void add_run_options(CLI::App& command, TrainOptions& o) {
   command.add_flag("--keep-best", t.keep_best,
                    "The checkpoint of the best validation stays in OUT/best");
   command.add_flag("--resume", training.resume, "Go on with the checkpoint in --out");
-  command.add_flag("--overwrite", training.overwrite, "Replace a checkpoint in --out");
+  command.add_flag("--overwrite", training.overwrite,
+                   "Replace a checkpoint in --out, at once, and its best one");
 }
 
 // When the options above mean something.

@@ -51,7 +51,8 @@ void print_json(const TrainingRun& run, const TrainingResult& result, const std:
                          {"out_of_patience", result.out_of_patience},
                          {"seconds", result.seconds},
                          {fmt::format("{}_per_second", run.task().unit()), result.per_second},
-                         {"parameters", run.model().parameters().count()},
+                         {"parameters", run.model().parameters().total()},
+                         {"trained", run.model().parameters().count()},
                          {"maccs_per_step", work.maccs},
                          {"flops_per_step", work.flops()},
                          {"peak_resident_bytes", peak_resident_bytes()},
@@ -123,10 +124,13 @@ Diverged::Diverged(const Divergence& divergence, std::uint64_t saved, const std:
                                 divergence.step, divergence.text(), out, saved)) {}
 
 void report_beginning(const TrainingRun& run, const std::string& out) {
-  fmt::print(
-      stderr, "{}; {} parameters; weights, gradients and optimiser {}; activations {} ({})\n",
-      run.task().describe(), run.model().parameters().count(), format_bytes(run.weight_bytes()),
-      format_bytes(run.activation_bytes()), run.config().train.rule);
+  const std::size_t all = run.model().parameters().total();
+  const std::size_t trained = run.model().parameters().count();
+  fmt::print(stderr,
+             "{}; {} parameters{}; weights, gradients and optimiser {}; activations {} ({})\n",
+             run.task().describe(), all, trained == all ? "" : fmt::format(", {} trained", trained),
+             format_bytes(run.weight_bytes()), format_bytes(run.activation_bytes()),
+             run.config().train.rule);
   if (run.first_step() > 0) {
     fmt::print(stderr, "resuming {} at step {} of {}\n", out, run.first_step(), run.steps());
   }

@@ -11,6 +11,7 @@
 #include "calibration_cache.h"
 #include "longspan/base/error.h"
 #include "longspan/base/memory.h"
+#include "longspan/base/resident.h"
 #include "longspan/predict/calibration.h"
 #include "longspan/predict/verification.h"
 #include "table.h"
@@ -45,7 +46,7 @@ nlohmann::json memory_json(const MemoryCheck& m) {
           {"optimizer", m.optimizer},
           {"predicted", m.predicted()},
           {"resident", m.resident},
-          {"error", m.error()}};
+          {"error", m.error() ? nlohmann::json(*m.error()) : nlohmann::json()}};
 }
 
 void print_memory(const MemoryCheck& m) {
@@ -59,7 +60,11 @@ void print_memory(const MemoryCheck& m) {
   line("arena, measured", m.arena.measured);
   line("all of it, predicted", m.predicted());
   line("growth of the resident set", m.resident);
-  fmt::print("{:<30}{:>+15.2f} %\n", "error", 100 * m.error());
+  if (const auto error = m.error()) {
+    fmt::print("{:<30}{:>+15.2f} %\n", "error", 100 * *error);
+  } else {
+    fmt::print("{:<30}{:>16}\n", "error", fmt::format("–, below {}", format_bytes(kTellingGrowth)));
+  }
 }
 
 nlohmann::json time_json(const std::optional<TimePrediction>& predicted, const Samples& measured) {

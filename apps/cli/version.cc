@@ -4,14 +4,15 @@
 #include <nlohmann/json.hpp>
 
 #include "command.h"
+#include "longspan/base/number.h"
 #include "longspan/base/parallel.h"
 #include "longspan/kernels/gemm/fma_peak.h"
 
 namespace longspan::cli {
 
 std::string version_text() {
-  return fmt::format("longspan {} ({}, {} threads)", LONGSPAN_VERSION, instruction_set(),
-                     thread_count());
+  return fmt::format("longspan {} ({}, {})", LONGSPAN_VERSION, instruction_set(),
+                     counted(static_cast<std::uint64_t>(thread_count()), "thread"));
 }
 
 void add_version(CLI::App& app, const Common& common) {

@@ -130,6 +130,10 @@ std::string ends_in_words(const Bounds& bounds) {
   return fmt::format("from {}{} {}", least, beyond ? ", below" : " to", most);
 }
 
+std::string counted(std::uint64_t count, std::string_view one) {
+  return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
+}
+
 std::string in_words(const Bounds& bounds, bool whole) {
   const std::string ends = ends_in_words(bounds);
   const std::string what = whole ? "a whole number" : ends.empty() ? "a finite number" : "a number";

@@ -47,6 +47,9 @@ constexpr Bounds from_to(double least, double most) { return {least, most, false
 constexpr Bounds above_to(double least, double most) { return {least, most, true, false}; }
 constexpr Bounds from_below(double least, double most) { return {least, most, false, true}; }
 
+// "1 thread", "2 threads"
+std::string counted(std::uint64_t count, std::string_view one);
+
 // "a whole number from 1 to 4096", "a number from 0, below 1", "a number above 0, at most 1000"
 std::string in_words(const Bounds& bounds, bool whole);
 // The same without what it is: "from 1 to 4096"; empty for bounds that bound nothing.

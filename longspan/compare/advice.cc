@@ -18,7 +18,6 @@ namespace longspan {
 
 namespace {
 
-constexpr int kDoublings = 4;                // how far other lengths are looked at
 constexpr double kMostErrorWork = 0x1p32;    // n²·width of what an error is measured on
 constexpr std::uint64_t kShortestError = 8;  // tokens
 
@@ -30,7 +29,7 @@ class Errors {
   // Fills in the error, or says why there is none.
   std::string measure(AdviceCandidate& c) {
     try {
-      c.error = of(c.attention);
+      c.error = of(c);
     } catch (const SystemError&) {
       throw;
     } catch (const Error& e) {
@@ -40,8 +39,8 @@ class Errors {
   }
 
  private:
-  double of(const std::string& attention) {
-    CompareCase what{q_.settings, attention, std::min(q_.length, longest_)};
+  double of(AdviceCandidate& candidate) {
+    CompareCase what{q_.settings, candidate.attention, std::min(q_.length, longest_)};
     what.settings.batch = 1;
     AttentionCase c = what.alone(kErrorHeads);
     c.backward = false;
@@ -49,6 +48,7 @@ class Errors {
     require(most >= static_cast<double>(kShortestError),
             "[advise] heads {} wide; need narrower ones to measure errors", c.d_head);
     c.length = std::min(c.length, static_cast<std::size_t>(most));
+    candidate.error_length = c.length;
     if (!tensors_) tensors_ = random_tensors(c, q_.settings.seed);
     return *approximation_error(c, *tensors_).output;
   }
@@ -148,7 +148,7 @@ Advice advise(const Calibration& calibration, const AdviceQuestion& q,
     c.refused = errors.measure(c);
     // What is exact errs by rounding alone.
     if (!c.exact && c.error && *c.error > *q.error)
-      c.refused = fmt::format("has an error of {:.3g}", *c.error);
+      c.refused = fmt::format("has an error of {:.3g} at n = {}", *c.error, c.error_length);
   }
   std::vector<AdviceCandidate>& all = advice.candidates;
   rank_candidates(all);
@@ -179,6 +179,7 @@ std::optional<AdviceChange> advice_changes(const Calibration& calibration, const
     for (const AdviceCandidate& other : advice.candidates) {
       AdviceCandidate c = candidate(calibration, there, other.attention);
       c.error = other.error;
+      c.error_length = other.error_length;
       if (c.refused.empty()) candidates.push_back(std::move(c));
     }
     if (candidates.empty()) continue;

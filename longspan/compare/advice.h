@@ -26,9 +26,10 @@ struct AdviceCandidate {
   std::string attention;
   bool exact = false;
   CasePrediction prediction;
-  std::optional<double> error;  // measured where the question, or a tie, is about errors
-  std::string refused;          // why it does not answer the question; empty: it does
-  bool tied = false;            // its interval and that of the fastest overlap
+  std::optional<double> error;     // measured where the question, or a tie, is about errors
+  std::uint64_t error_length = 0;  // tokens it was measured on
+  std::string refused;             // why it does not answer the question; empty: it does
+  bool tied = false;               // its interval and that of the fastest overlap
 };
 
 struct Advice {
@@ -57,7 +58,9 @@ using AdviceProgress =
 Advice advise(const Calibration& calibration, const AdviceQuestion& question,
               const AdviceProgress& progress = {});
 
-// The nearest of four doublings or halvings at which the answer is another: the pick is clearly
+inline constexpr int kDoublings = 4;  // and halvings: how far other lengths are looked at
+
+// The nearest of the doublings or halvings at which the answer is another: the pick is clearly
 // slower than the fastest there, or an exact one is not. Errors are taken to be those at the length
 // of the question.
 struct AdviceChange {

@@ -51,7 +51,8 @@ void check_attention(const Workload& w) {
   const std::string& decoder = m.decoder_attention.empty() ? m.attention : m.decoder_attention;
   if (!w.has_both()) {
     require(m.decoder_attention.empty() && m.cross_attention.empty(),
-            "[cost] attention of a decoder beside an encoder, and one stack; need both");
+            "[cost] --decoder-attention or --cross-attention, and one stack; need an encoder and a "
+            "decoder");
     return;
   }
   shape.causal = true;

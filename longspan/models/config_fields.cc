@@ -15,7 +15,7 @@ using Json = nlohmann::json;
 
 std::size_t whole_number(std::string_view key, const Json& value) {
   require(value.is_number_integer() && value >= 0 && value <= ModelLimits::kWidth,
-          "[{}] {} is {}; need a whole number of at most {}", ConfigFields::kWho, key, value.dump(),
+          "[{}] {} is {}; need a whole number from 0 to {}", ConfigFields::kWho, key, value.dump(),
           ModelLimits::kWidth);
   return value.get<std::size_t>();
 }

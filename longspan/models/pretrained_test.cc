@@ -316,7 +316,7 @@ TEST(Pretrained, SaysWhatIsWrongWithAConfig) {
             std::string::npos);
   EXPECT_EQ(message(b, "hidden_size", nullptr), "[pretrained] the config has no hidden_size");
   EXPECT_EQ(message(b, "hidden_size", "wide"),
-            "[pretrained] hidden_size is \"wide\"; need a whole number of at most 16777216");
+            "[pretrained] hidden_size is \"wide\"; need a whole number from 0 to 16777216");
   EXPECT_NE(message(b, "hidden_size", -8).find("need a whole number"), std::string::npos);
   EXPECT_NE(message(b, "vocab_size", 1e300).find("need a whole number"), std::string::npos);
   EXPECT_NE(message(b, "num_hidden_layers", 5000).find("need at most 4096"), std::string::npos);

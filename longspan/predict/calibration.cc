@@ -9,6 +9,7 @@
 #include "longspan/base/error.h"
 #include "longspan/base/memory.h"
 #include "longspan/base/meter.h"
+#include "longspan/base/number.h"
 #include "longspan/base/parallel.h"
 #include "longspan/io/json_file.h"
 #include "longspan/io/record_json.h"
@@ -61,7 +62,7 @@ Device device_of(const Calibration& c) {
   const double product = c.rates.at("product forward").warm.at(0);
   const double reached = std::min(1.0, 2.0 * threads / std::max(product * c.fma_peak, 1e-30));
   return {.name = "this",
-          .title = fmt::format("{}, {} threads", c.machine.cpu, c.machine.threads),
+          .title = fmt::format("{}, {}", c.machine.cpu, counted(c.machine.threads, "thread")),
           .kind = DeviceKind::kCpu,
           .peak = {{"fp32", c.fma_peak}},
           .bandwidth = c.bandwidth,
@@ -108,13 +109,13 @@ std::filesystem::path calibration_path(const Machine& machine) {
 Calibration load_calibration(const std::filesystem::path& path) {
   std::error_code ignored;
   require(std::filesystem::exists(path, ignored),
-          "[calibrate] this machine is not calibrated for {} threads; run longspan calibrate first",
-          thread_count());
+          "[calibrate] no calibration of this machine for {} in {}; run longspan calibrate first",
+          counted(static_cast<std::uint64_t>(thread_count()), "thread"), path.string());
   const std::string where = "[calibrate] " + path.string();
   try {
     Calibration c = calibration_from(where, read_json(path));
-    require(c.machine == this_machine(), "{}: is for {} with {} threads, longspan {}", where,
-            c.machine.cpu, c.machine.threads, c.machine.version);
+    require(c.machine == this_machine(), "{}: is for {} with {}, longspan {}", where, c.machine.cpu,
+            counted(c.machine.threads, "thread"), c.machine.version);
     return c;
   } catch (const SystemError&) {
     throw;

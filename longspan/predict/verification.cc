@@ -57,7 +57,8 @@ void warm_up_process() {
 
 bool CountCheck::equal() const { return same_arithmetic(predicted, measured); }
 
-double MemoryCheck::error() const {
+std::optional<double> MemoryCheck::error() const {
+  if (std::min(predicted(), resident) < kTellingGrowth) return std::nullopt;
   return static_cast<double>(predicted()) / static_cast<double>(resident) - 1.0;
 }
 

@@ -37,8 +37,8 @@ struct MemoryCheck {
   std::size_t resident = 0;  // what the process grew by at most
 
   std::size_t predicted() const { return arena.predicted + weights + gradients + optimizer; }
-  // predicted / resident − 1
-  double error() const;
+  // predicted / resident − 1, where both are large enough to tell.
+  std::optional<double> error() const;
 };
 
 // Starts the threads and whatever the libraries keep, so that it does not count as anybody's.

@@ -9,6 +9,7 @@
 
 #include "longspan/base/error.h"
 #include "longspan/base/median.h"
+#include "longspan/base/resident.h"
 
 namespace longspan {
 
@@ -104,8 +105,9 @@ ComparePrediction prediction_of(const CompareRecord& r) {
     if (p.status != PointStatus::kOk || !p.time || !p.time->measured) continue;
     if (p.time->predicted) time.push_back(std::abs(*p.time->predicted / *p.time->measured - 1.0));
     if (!p.memory || !p.memory->predicted) continue;
-    const auto held = p.memory->resident ? p.memory->resident : p.memory->measured;
-    if (held && *held > 0.0) memory.push_back(std::abs(*p.memory->predicted / *held - 1.0));
+    const auto held = p.memory->resident;
+    if (!held || std::min(*held, *p.memory->predicted) < double{kTellingGrowth}) continue;
+    memory.push_back(std::abs(*p.memory->predicted / *held - 1.0));
   }
   ComparePrediction out;
   out.points = time.size();
@@ -134,14 +136,15 @@ std::vector<CompareFusion> fusion_of(const CompareRecord& r) {
 struct Leader {
   const CompareMechanism* mechanism = nullptr;
   ShownTime time;
+  std::optional<std::uint64_t> error_length = std::nullopt;  // at which it was chosen by its error
 };
 
 bool is_baseline(const Leader& l) { return l.mechanism->name == kBaseline; }
 
-// Of the output, at the length at which errors are compared.
-std::optional<double> error_of(const CompareRecord& r, const CompareMechanism& m) {
+// Of the output.
+std::optional<double> error_at(const CompareRecord& r, const CompareMechanism& m,
+                               std::optional<std::uint64_t> length) {
   if (m.exact) return 0.0;
-  const auto length = error_length(r);
   const ComparePoint* p = length ? r.find(m.name, *length) : nullptr;
   return p != nullptr && p->error ? p->error->output : std::nullopt;
 }
@@ -169,44 +172,61 @@ Leader leader_at(const CompareRecord& r, std::uint64_t length) {
     return beaten && baseline && baseline->measured == measured &&
            l.time.seconds >= kClearlyFaster * baseline->seconds;
   });
+  // Errors are those of this length where all are known, else of the one at which most are.
+  const bool here = std::ranges::all_of(
+      all, [&](const Leader& l) { return error_at(r, *l.mechanism, length).has_value(); });
+  for (Leader& l : all) l.error_length = here ? length : error_length(r);
   constexpr double kUnknown = std::numeric_limits<double>::infinity();
   return std::ranges::min(all, [&](const Leader& x, const Leader& y) {
-    const double ex = error_of(r, *x.mechanism).value_or(kUnknown);
-    const double ey = error_of(r, *y.mechanism).value_or(kUnknown);
+    const double ex = error_at(r, *x.mechanism, x.error_length).value_or(kUnknown);
+    const double ey = error_at(r, *y.mechanism, y.error_length).value_or(kUnknown);
     return ex != ey ? ex < ey : sooner(x, y);
   });
 }
 
-std::string error_text(const CompareRecord& r, const CompareMechanism& m, std::uint64_t length) {
-  const auto error = error_of(r, m);
-  if (m.exact || !error) return "";
-  const std::uint64_t there = *error_length(r);
+std::string error_text(const CompareRecord& r, const Leader& leader, std::uint64_t length) {
+  const auto error = error_at(r, *leader.mechanism, leader.error_length);
+  if (leader.mechanism->exact || !error) return "";
+  const std::uint64_t there = *leader.error_length;
   return fmt::format(", with a relative error of {:.2g}{} on {}", *error,
                      there == length ? "" : fmt::format(" at n = {}", with_commas(there)),
                      inputs_text(r.settings));
 }
 
-// The last length at which the baseline was measured, else anything; nothing where nothing was.
+bool measured_at(const CompareRecord& r, std::string_view name, std::uint64_t length) {
+  const auto time = shown_time(r.find(name, length));
+  return time && time->measured;
+}
+
+// The last length at which the baseline was measured together with all that led at a shorter one,
+// and with something; else the last at which anything but the baseline was; else nothing.
 std::optional<std::uint64_t> telling_length(const CompareRecord& r) {
+  std::optional<std::uint64_t> telling;
   std::optional<std::uint64_t> any;
-  for (std::size_t i = r.lengths.size(); i-- > 0;) {
-    const std::uint64_t n = r.lengths[i];
-    const auto measured = [&](std::string_view name) {
-      const auto time = shown_time(r.find(name, n));
-      return time && time->measured;
-    };
-    if (measured(kBaseline)) return n;
-    for (const CompareMechanism& m : r.mechanisms) {
-      if (!any && measured(m.name)) any = n;
-    }
+  std::set<std::string_view> leaders;
+  for (const std::uint64_t n : r.lengths) {
+    const bool others = std::ranges::any_of(r.mechanisms, [&](const CompareMechanism& m) {
+      return m.name != kBaseline && measured_at(r, m.name, n);
+    });
+    if (!others) continue;
+    any = n;
+    const auto here = [&](std::string_view name) { return measured_at(r, name, n); };
+    if (!here(kBaseline) || !std::ranges::all_of(leaders, here)) continue;
+    telling = n;
+    leaders.insert(leader_at(r, n).mechanism->name);
   }
-  return any;
+  return telling ? telling : any;
 }
 
 // Of what was measured alone; what is predicted is called so.
 std::string conclusion_of(const CompareRecord& r) {
   const std::optional<std::uint64_t> telling = telling_length(r);
-  if (!telling) return "nothing was measured, so nothing follows for this machine";
+  if (!telling) {
+    const bool alone = std::ranges::any_of(
+        r.lengths, [&](std::uint64_t n) { return measured_at(r, kBaseline, n); });
+    return fmt::format("nothing was measured{}, so nothing follows for this machine",
+                       alone ? fmt::format(" beside {}", kBaseline) : "");
+  }
   const std::uint64_t n = *telling;
   const Leader leader = leader_at(r, n);
   const auto baseline = shown_time(r.find(kBaseline, n));
@@ -241,7 +261,7 @@ std::string conclusion_of(const CompareRecord& r) {
                       ? fmt::format(" (predicted: {:.1f} times at {})", 1.0 / races.back().ratio,
                                     with_commas(races.back().length))
                       : "",
-                  error_text(r, *leader.mechanism, n));
+                  error_text(r, leader, n));
   const bool always = !c.length || *c.length <= static_cast<double>(r.lengths.front());
   if (always && races.back().ratio < 1.0 && r.lengths.size() > 1) {
     return fmt::format("{}{} is faster than exact {} at every length compared: {}", where,

@@ -101,6 +101,56 @@ TEST(CompareSummary, ConcludesInASentence) {
   EXPECT_EQ(r.conclusion, nothing);
 }
 
+// flash alone is measured at lengths at which linear, which led, was not.
+TEST(CompareSummary, WhatLedIsNotForgottenWhereItWasNotMeasured) {
+  CompareRecord r = example();
+  r.lengths = {512, 1024, 2048, 4096};
+  r.points = {point("flash", 512, 1.0, true),  point("linear", 512, 0.5, true),
+              point("flash", 1024, 2.0, true), point("linear", 1024, 1.0, false),
+              point("full", 1024, 2.1, true),  point("flash", 2048, 4.0, true)};
+  summarize(r);
+  EXPECT_THAT(r.conclusion, HasSubstr("linear is 2.0 times as fast at n = 512"));
+  std::erase_if(r.points, [](const ComparePoint& p) { return p.mechanism != "flash"; });
+  summarize(r);
+  EXPECT_EQ(r.conclusion, "nothing was measured beside flash, so nothing follows for this machine");
+}
+
+// Of window and linear, which are as fast, the errors change places between the lengths.
+TEST(CompareSummary, ChoosesByTheErrorAtTheLengthItSpeaksOf) {
+  CompareRecord r = example();
+  CompareMechanism m;
+  m.name = m.spec = "window";
+  r.mechanisms.push_back(m);
+  r.lengths = {256, 512};
+  r.points.clear();
+  for (const std::uint64_t n : r.lengths) {
+    r.points.push_back(point("flash", n, 2.0, true));
+    r.points.push_back(point("linear", n, 1.0, true));
+    r.points.back().error = CompareError{n == 256 ? 0.78 : 0.75, 1.0};
+    r.points.push_back(point("window", n, 1.0, true));
+    r.points.back().error = CompareError{n == 256 ? 0.6 : 1.1, 1.0};
+  }
+  r.points.push_back(point("full", 256, 3.0, true));
+  r.points.back().error = CompareError{1e-7, 1e-7};
+  summarize(r);
+  EXPECT_EQ(error_length(r), 256U);
+  EXPECT_THAT(r.conclusion, HasSubstr("linear is 2.0 times as fast at n = 512, with a relative "
+                                      "error of 0.75 on random inputs"));
+}
+
+// A process of a few pages grows by what the allocator takes.
+TEST(CompareSummary, SmallProcessesDoNotJudgeThePrediction) {
+  CompareRecord r = example();
+  r.lengths = {512};
+  r.points = {point("flash", 512, 1.0, true)};
+  r.points[0].memory = CompareMemory{.predicted = 1e6, .measured = 1e6, .resident = 5e6};
+  summarize(r);
+  EXPECT_FALSE(r.prediction.memory_median_error.has_value());
+  r.points[0].memory = CompareMemory{.predicted = 1e8, .measured = 1e8, .resident = 1.25e8};
+  summarize(r);
+  EXPECT_NEAR(r.prediction.memory_median_error.value_or(0.0), 0.2, 1e-9);
+}
+
 // linear is measured where flash is only predicted, much slower.
 TEST(CompareSummary, MeasuredIsNotSetAgainstPredicted) {
   CompareRecord r = example();

@@ -229,10 +229,10 @@ std::string prediction_text(const ComparePrediction& p) {
   std::string text = fmt::format("prediction: time off by {:.1f} % (median; worst {:.0f} %)",
                                  100.0 * *p.time_median_error, 100.0 * *p.time_worst_error);
   if (p.memory_median_error && p.memory_worst_error) {
-    text += fmt::format(", memory by {:.1f} % (worst {:.0f} %)", 100.0 * *p.memory_median_error,
-                        100.0 * *p.memory_worst_error);
+    text += fmt::format(", growth of the process by {:.1f} % (worst {:.0f} %)",
+                        100.0 * *p.memory_median_error, 100.0 * *p.memory_worst_error);
   }
-  return text + fmt::format(", {} points", p.points);
+  return text + ", " + counted(p.points, "point");
 }
 
 std::string csv_number(const std::optional<double>& value) {
@@ -292,10 +292,12 @@ std::string compare_against(const CompareRecord& here, const CompareRecord& ther
                             std::size_t width) {
   const Layout layout = layout_of(here, width);
   std::string text = "time here / time there, where both were measured\n";
-  text += wrapped(fmt::format("  here:  {}, {} threads", here.machine.cpu, here.settings.threads),
-                  width);
-  text += wrapped(fmt::format("  there: {}, {} threads", there.machine.cpu, there.settings.threads),
-                  width);
+  text += wrapped(
+      fmt::format("  here:  {}, {}", here.machine.cpu, counted(here.settings.threads, "thread")),
+      width);
+  text += wrapped(
+      fmt::format("  there: {}, {}", there.machine.cpu, counted(there.settings.threads, "thread")),
+      width);
   text += table_head(layout, "") + "\n";
   for (const CompareMechanism& m : here.mechanisms) {
     text += fmt::format("{:<{}}", clipped(m.name, layout.name), layout.name);

@@ -127,10 +127,10 @@ std::string term(std::string_view name, std::string_view html) {
 }
 
 std::string model_text(const CompareSettings& s) {
-  const std::string heads = fmt::format("{} heads", s.heads);
+  const std::string heads = counted(s.heads, "head");
   if (s.bare) return fmt::format("attention alone, {} wide, {}", s.d_model, heads);
-  return fmt::format("encoder of {} layers × {}, {}, feed-forward {}", s.layers, s.d_model, heads,
-                     s.d_ff);
+  return fmt::format("encoder of {} × {}, {}, feed-forward {}", counted(s.layers, "layer"),
+                     s.d_model, heads, s.d_ff);
 }
 
 std::string miss_text(std::optional<double> median, std::optional<double> worst) {
@@ -155,11 +155,12 @@ std::string facts_list(const CompareRecord& record) {
     html += term("Lengths", fmt::format("{} to {}", whole(record.lengths.front()),
                                         whole(record.lengths.back())));
   }
-  html += term("Measured", fmt::format("{} of {} points", measured, record.points.size()));
+  html +=
+      term("Measured", fmt::format("{} of {}", measured, counted(record.points.size(), "point")));
   html += term(
       "Predictions missed",
       fmt::format(
-          "time by {}<br>memory by {}",
+          "time by {}<br>growth of the process by {}",
           miss_text(record.prediction.time_median_error, record.prediction.time_worst_error),
           miss_text(record.prediction.memory_median_error, record.prediction.memory_worst_error)));
   return html + "</dl>";

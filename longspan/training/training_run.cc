@@ -326,8 +326,10 @@ TrainingResult TrainingRun::run(TrainingObserver& observer) {
 }
 
 std::size_t TrainingRun::weight_bytes() const {
-  const std::size_t blocks = 2 + trainer_->optimizer().state().size();
-  return blocks * sizeof(float) * model_->parameters().count();
+  const std::size_t trained =
+      1 + trainer_->optimizer().state().size();  // gradients, and the states
+  const Parameters& parameters = model_->parameters();
+  return sizeof(float) * (parameters.total() + trained * parameters.count());
 }
 
 Work TrainingRun::step_work() const {

@@ -87,6 +87,34 @@ TEST(TrainingRun, InterruptedAndResumedItEndsWithTheSameBits) {
   }
 }
 
+// Stopped between the batches of a step, it gives the step up and does it again from its start.
+TEST(TrainingRun, AStepIsStoppedBetweenItsBatches) {
+  struct Impatient final : TrainingObserver {
+    bool stops() override { return steps_ == 5 && ++asked_ > 2; }
+    void stepped(const StepReport& /*report*/, double /*rate*/) override { ++steps_; }
+    int steps_ = 0;
+    int asked_ = 0;  // within the sixth step: before it, after its first batch, after its second
+  };
+  const TemporaryDirectory scratch;
+  const auto of_four_batches = [&](const char* name) {
+    TrainingOptions o = small("copy", scratch / name);
+    o.run.data.batch = 4;
+    o.run.data.batches_per_update = 4;
+    return o;
+  };
+  Heard heard;
+  TrainingRun(of_four_batches("whole")).run(heard);
+  TrainingOptions o = of_four_batches("parts");
+  Impatient impatient;
+  const TrainingResult stopped = TrainingRun(o).run(impatient);
+  EXPECT_TRUE(stopped.interrupted);
+  EXPECT_EQ(impatient.asked_, 3) << "the other batches are not waited for";
+  EXPECT_EQ(load_run(o.out).step, 5U);
+  o.resume = true;
+  TrainingRun(o).run(heard);
+  EXPECT_EQ(weights(scratch / "parts"), weights(scratch / "whole"));
+}
+
 // Stopped within an evaluation, it does that one again before it goes on.
 TEST(TrainingRun, AnEvaluationThatIsStoppedIsNotLost) {
   struct Impatient final : TrainingObserver {
