@@ -5,8 +5,12 @@
 #include <vector>
 
 #include "longspan/base/config.h"
+#include "longspan/tasks/classes/listops.h"
+#include "longspan/tasks/classes/pixels.h"
+#include "longspan/tasks/classes/text_class.h"
 #include "longspan/tasks/copy.h"
 #include "longspan/tasks/image_task.h"
+#include "longspan/tasks/recall.h"
 #include "longspan/tasks/reverse.h"
 #include "longspan/tasks/text_task.h"
 
@@ -27,7 +31,11 @@ constexpr TaskEntry entry(std::string_view summary) {
 constexpr std::array kTasks{
     entry<TextTask>("next-token prediction on a text file, by bytes or characters"),
     entry<ImageTask>("the class of a grey image: MNIST, or what has its format"),
+    entry<ListOpsTask>("the value of a nested list: ListOps of the Long Range Arena"),
+    entry<TextClassTask>("the class of a text, read as bytes: reviews, topics, languages"),
+    entry<PixelTask>("the class of an image from its pixels one by one: MNIST, CIFAR-10"),
     entry<CopyTask>("a random sequence written twice: the second half from the first"),
+    entry<RecallTask>("the value of a key seen before: multi-query associative recall"),
     entry<ReverseTask>("a random sequence backwards, by an encoder and a decoder"),
 };
 

@@ -1,10 +1,8 @@
-// What tasks of drawn sequences (symbols.h) share: as many of them as anybody asks for, a function
-// of seed and step in training and of their number where a model is judged.
+// What tasks of drawn symbols (symbols.h) share.
 #pragma once
 
 #include "longspan/base/number.h"
-#include "longspan/base/random.h"
-#include "longspan/tasks/task.h"
+#include "longspan/tasks/drawn_task.h"
 
 namespace longspan {
 
@@ -22,15 +20,9 @@ struct SymbolConfig {
   }
 };
 
-class SymbolTask : public Task {
+class SymbolTask : public DrawnTask {
  public:
   TaskOptions options() const override;
-  // Of training, which has no end, as many as are held out.
-  std::size_t examples(Split split) const override;
-  bool endless() const override { return true; }
-  Batch training_batch(std::uint64_t seed, std::uint64_t step, std::size_t rows,
-                       BatchMemory& memory) override;
-  Batch batch(Split split, const Examples& which, BatchMemory& memory) override;
   std::string decode(std::span<const std::int32_t> tokens) const override;
 
  protected:
@@ -38,11 +30,7 @@ class SymbolTask : public Task {
   const SymbolConfig& config() const { return config_; }
 
  private:
-  // A batch of `rows` sequences whose memory is to be filled.
-  virtual Batch room(std::size_t rows, BatchMemory& memory) const = 0;
-  // Sequence number `index` of the stream `key` as row `row` of it.
-  virtual void fill(RandomKey key, std::uint64_t index, std::size_t row,
-                    BatchMemory& memory) const = 0;
+  std::size_t held_out_examples() const override { return config_.held_out; }
 
   SymbolConfig config_;
 };

@@ -27,6 +27,7 @@ using TaskOptions = std::map<std::string, std::string, std::less<>>;
 struct ModelNeeds {
   Choice<Family> family = Family::kDecoder;
   Choice<HeadKind> head = HeadKind::kLanguage;
+  Choice<Pool> pool = Pool::kFirst;  // of a classifier
   std::string loss = "cross-entropy";
   std::size_t vocabulary = 0;     // tokens that it reads
   std::size_t inputs = 0;         // features that it reads in place of tokens
@@ -53,9 +54,15 @@ struct BatchMemory {
   std::vector<std::int32_t> tokens;
   std::vector<std::int32_t> targets;
   std::vector<std::int32_t> source;
+  std::vector<std::int32_t> lengths;
   std::vector<float> features;
   std::vector<float> times;
   std::vector<float> values;
+};
+
+struct ClassTally {
+  std::size_t counted = 0;
+  std::size_t correct = 0;
 };
 
 // What an evaluation summed. The first three are the loss's; a task adds the others where it needs
@@ -67,6 +74,7 @@ struct Tally {
   std::size_t sequences = 0;
   std::size_t perfect = 0;  // sequences all of whose targets were correct
   std::size_t bytes = 0;    // of the text that the targets are
+  std::vector<ClassTally> by_class = {};
 
   double mean_loss() const { return loss / static_cast<double>(counted); }
   double accuracy() const {
@@ -102,6 +110,8 @@ class Task {
   // Families of the models that it may need, whatever its options; before open() too.
   virtual std::vector<Family> families() const { return {needs().family}; }
 
+  // Whether it is nothing without the option `data`.
+  virtual bool needs_data() const { return false; }
   // Reads the data; nothing but text and tokens works before.
   virtual void open() {}
   // Of the data, opened or not, so that others are noticed on resuming; empty: not compared.
@@ -118,6 +128,8 @@ class Task {
   // Batch number `step` of training: a pure function of (seed, step).
   virtual Batch training_batch(std::uint64_t seed, std::uint64_t step, std::size_t rows,
                                BatchMemory& memory) = 0;
+  // An evaluation of the first `count` of a split begins: they may come in another order.
+  virtual void arrange(Split /*split*/, std::size_t /*count*/) {}
   virtual Batch batch(Split split, const Examples& which, BatchMemory& memory) = 0;
   // What the speed of training is counted in, and how many of them a batch has.
   virtual std::string_view unit() const { return "tokens"; }

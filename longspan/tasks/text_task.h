@@ -34,6 +34,7 @@ class TextTask final : public Task {
 
   std::string_view name() const override { return kName; }
   TaskOptions options() const override;
+  bool needs_data() const override { return true; }
   void open() override;
   std::vector<Family> families() const override { return {Family::kDecoder}; }
   bool endless() const override { return true; }  // windows begin anywhere

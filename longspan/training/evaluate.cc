@@ -77,6 +77,7 @@ Judgement evaluate(Model& model, Task& task, Split split, const EvaluateOptions&
   require(count > 0, "[eval] {} has no split {}; need training or {}", task.name(), name_of(split),
           name_of(task.held_out()));
   if (options.limit > 0) count = std::min(count, options.limit);
+  if (options.history == 0) task.arrange(split, count);
   const Tally tally = options.history > 0 ? by_streams(model, task, split, count, options)
                                           : by_batches(model, task, split, count, options);
   return task.judge(split, tally);

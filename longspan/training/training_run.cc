@@ -17,6 +17,7 @@ namespace {
 void fit(const ModelNeeds& needs, std::size_t hidden, ModelConfig& model) {
   model.family = needs.family;
   model.head = needs.head;
+  model.pool = needs.pool;
   model.loss = needs.loss;
   model.vocab = needs.vocabulary;
   model.classes = needs.classes;
@@ -101,16 +102,14 @@ void TrainingRun::begin() {
   require_free();
   config_ = options_.run;
   const auto data = config_.options.find("data");
-  require(!find_task(config_.data.task).has_option("data") ||
-              (data != config_.options.end() && !data->second.empty()),
-          "[train] no data; need --data FILE, or a directory of images");
+  const bool given = data != config_.options.end() && !data->second.empty();
   task_ = config_.make_task();
+  require(given || !task_->needs_data(),
+          "[train] no data; need --data FILE, or a directory of images");
   task_->open();
   config_.options = task_->options();
   config_.data.checksum = task_->checksum();
-  if (const auto typed = config_.options.find("data"); typed != config_.options.end()) {
-    config_.data.data_path = absolute_path(typed->second);
-  }
+  if (given) config_.data.data_path = absolute_path(config_.options["data"]);
   if (const Vocabulary* vocabulary = task_->vocabulary()) config_.vocabulary = *vocabulary;
   complete(config_);
 }

@@ -24,6 +24,11 @@ TrainingOptions small(const std::string& task, const std::filesystem::path& out)
   o.run.data.task = task;
   o.run.data.batch = 16;
   o.run.options = {{"length", "6"}, {"symbols", "5"}, {"held_out", "20"}};
+  if (task == "recall") {
+    o.run.options = {{"length", "16"}, {"pairs", "2"}, {"symbols", "12"}, {"held_out", "20"}};
+  } else if (task == "listops") {
+    o.run.options = {{"length", "60"}, {"above", "5"}, {"examples", "40"}, {"held_out", "20"}};
+  }
   o.run.model.layers = 1;
   o.run.model.d_model = 32;
   o.run.model.heads = 2;
@@ -71,7 +76,7 @@ TEST(TrainingRun, SaysHowItGoes) {
 }
 
 TEST(TrainingRun, InterruptedAndResumedItEndsWithTheSameBits) {
-  for (const std::string task : {"copy", "reverse"}) {
+  for (const std::string task : {"copy", "recall", "reverse", "listops"}) {
     const TemporaryDirectory scratch;
     Heard heard;
     TrainingRun(small(task, scratch / "whole")).run(heard);

@@ -1,0 +1,78 @@
+// What tasks share that ask for the class of a sequence: an encoder reads it, the mean of its
+// outputs over the real tokens decides.
+//
+// Batches of training have sequences of nearly one length (bucketed.h), and so have those of an
+// evaluation. Judged by cross-entropy and by the share of right answers, beside the share of the
+// class that is most common in training, and class by class.
+#pragma once
+
+#include <optional>
+
+#include "longspan/tasks/classes/bucketed.h"
+#include "longspan/tasks/classes/labelled.h"
+#include "longspan/tasks/task.h"
+
+namespace longspan {
+
+struct LabelledSplits {
+  Labelled training;
+  Labelled validation;
+  Labelled test;
+
+  // Examples of one source, of which the last two of every ten are validation and test.
+  void add_in_turn(std::span<const std::uint8_t> tokens, std::int32_t label);
+
+ private:
+  std::size_t added_ = 0;
+};
+
+class ClassTask : public Task {
+ public:
+  std::vector<Family> families() const override { return {Family::kEncoder}; }
+  void open() override;
+  std::string checksum() const override;
+  ModelNeeds needs() const override;
+  std::size_t examples(Split split) const override;
+  Split held_out() const override;
+  Batch training_batch(std::uint64_t seed, std::uint64_t step, std::size_t rows,
+                       BatchMemory& memory) override;
+  void arrange(Split split, std::size_t count) override;
+  Batch batch(Split split, const Examples& which, BatchMemory& memory) override;
+  std::size_t units(const Batch& batch) const override;
+  void add(const Batch& batch, ConstMatrix scores, Tally& tally) const override;
+  Judgement judge(Split split, const Tally& tally) const override;
+
+ protected:
+  const LabelledSplits& splits() const { return *splits_; }
+  // "12 to 480 tokens, 96000 to train, 2000 to validate, 2000 to test"
+  std::string describe_splits() const;
+
+ private:
+  virtual LabelledSplits read() const = 0;
+  virtual std::size_t vocabulary_size() const = 0;
+  // As many as the labels of the data say.
+  virtual std::size_t class_count() const { return classes_; }
+  virtual std::size_t longest() const = 0;  // tokens that a model must take
+
+  struct Example {
+    std::span<const std::uint8_t> tokens;
+    std::int32_t label = 0;
+  };
+  // The sets of a split, which come one behind the other.
+  std::vector<const Labelled*> sets(Split split) const;
+  Example example(Split split, std::size_t at) const;
+  // Of rows_.
+  Batch fill(BatchMemory& memory) const;
+  // Of the class that is most common in training.
+  double majority(Split split) const;
+
+  std::optional<LabelledSplits> splits_;
+  std::size_t classes_ = 0;
+  Bucketed bucketed_;
+  // The examples of an evaluation by rising length.
+  Split arranged_split_ = Split::kAll;
+  std::vector<std::uint32_t> arranged_;
+  std::vector<Example> rows_;  // of the batch that is being made
+};
+
+}  // namespace longspan

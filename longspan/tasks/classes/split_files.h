@@ -1,0 +1,25 @@
+// The files of the splits of a data set, from what people type.
+//
+//   a directory             the one file in it whose name has "train", and likewise "val" or "dev",
+//                           and "test"
+//   a file, "…train….tsv"   the same, of the files whose names differ in that word alone
+//   any other file          all there is: cut into 80, 10 and 10 of every hundred examples
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string_view>
+
+namespace longspan {
+
+struct SplitFiles {
+  std::filesystem::path training;
+  std::optional<std::filesystem::path> validation;
+  std::optional<std::filesystem::path> test;
+  bool one = false;  // `training` is all there is
+};
+
+// Throws Error, "[who] …", where there is no such file or there are several.
+SplitFiles split_files(std::string_view who, const std::filesystem::path& data);
+
+}  // namespace longspan

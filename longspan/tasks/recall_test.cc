@@ -1,0 +1,105 @@
+#include "longspan/tasks/recall.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "longspan/io/safetensors.h"
+#include "longspan/testing/temporary_directory.h"
+
+namespace longspan {
+namespace recall_test {
+
+using testing::message_of;
+
+// What makes a batch one of this task; the same that the published generator's batches have.
+void expect_recall(const Batch& batch, std::size_t pairs, std::int32_t symbols) {
+  const std::size_t n = batch.length;
+  for (std::size_t row = 0; row < batch.batch; ++row) {
+    const auto tokens = batch.tokens.subspan(row * n, n);
+    const auto targets = batch.targets.subspan(row * n, n);
+    std::map<std::int32_t, std::int32_t> value;
+    std::set<std::int32_t> values;
+    for (std::size_t p = 0; p < pairs; ++p) {
+      EXPECT_GE(tokens[2 * p], 1);
+      EXPECT_LT(tokens[2 * p], symbols / 2);
+      EXPECT_GE(tokens[2 * p + 1], symbols / 2);
+      EXPECT_LT(tokens[2 * p + 1], symbols);
+      value[tokens[2 * p]] = tokens[2 * p + 1];
+      values.insert(tokens[2 * p + 1]);
+    }
+    EXPECT_EQ(value.size(), pairs);
+    EXPECT_EQ(values.size(), pairs);
+    std::set<std::int32_t> asked;
+    for (std::size_t i = 0; i < n; ++i) {
+      if (targets[i] == kIgnoredTarget) continue;
+      EXPECT_GE(i, 2 * pairs);
+      EXPECT_EQ(i % 2, 0U) << "keys come first in their slots";
+      ASSERT_TRUE(value.contains(tokens[i]));
+      EXPECT_EQ(targets[i], value[tokens[i]]);
+      asked.insert(tokens[i]);
+    }
+    EXPECT_EQ(asked.size(), pairs) << "each key is asked for once";
+  }
+}
+
+TEST(Recall, KeysAreAnsweredByTheirValues) {
+  RecallTask task({.length = 64, .pairs = 4, .symbols = 8192});
+  BatchMemory memory;
+  expect_recall(task.training_batch(1, 2, 32, memory), 4, 8192);
+  expect_recall(task.batch(Split::kValidation, {.first = 3, .count = 5}, memory), 4, 8192);
+  RecallTask tight({.length = 28, .pairs = 7, .symbols = 16});
+  expect_recall(tight.training_batch(1, 2, 32, memory), 7, 16);
+}
+
+// A batch of the published generator passes what ours do.
+TEST(Recall, ThePublishedGeneratorsBatchesAreOfTheSameKind) {
+  const SafetensorsFile file(LONGSPAN_SOURCE_DIR "/tests/data/recall/mqar_1.safetensors");
+  std::vector<std::int32_t> tokens;
+  std::vector<std::int32_t> targets;
+  for (const std::int64_t t : file.integers("tokens")) {
+    tokens.push_back(static_cast<std::int32_t>(t));
+  }
+  for (const std::int64_t t : file.integers("labels")) {
+    targets.push_back(t == -100 ? kIgnoredTarget : static_cast<std::int32_t>(t));
+  }
+  expect_recall({.batch = 16, .length = 64, .tokens = tokens, .targets = targets}, 4, 8192);
+}
+
+// Slot i of 28 has the weight i^(a−1), a = 0.01: of one pair the first slot is drawn with
+// probability 1 / Σ i^(a−1).
+TEST(Recall, NearSlotsAreFavoured) {
+  RecallTask task({.length = 58, .pairs = 1, .symbols = 64});
+  BatchMemory memory;
+  constexpr std::size_t kRows = 20000;
+  const Batch batch = task.training_batch(1, 0, kRows, memory);
+  std::vector<double> count(28);
+  for (std::size_t row = 0; row < kRows; ++row) {
+    for (std::size_t i = 2; i < 58; ++i) {
+      if (batch.targets[row * 58 + i] != kIgnoredTarget) ++count[(i - 2) / 2];
+    }
+  }
+  double sum = 0.0;
+  for (int i = 1; i <= 28; ++i) sum += std::pow(i, -0.99);
+  for (const int i : {1, 2, 5, 28}) {
+    const double p = std::pow(i, -0.99) / sum;
+    EXPECT_NEAR(count[static_cast<std::size_t>(i - 1)] / kRows, p,
+                4.0 * std::sqrt(p * (1.0 - p) / kRows))
+        << i;
+  }
+}
+
+TEST(Recall, WhatDoesNotFitIsRefused) {
+  EXPECT_EQ(message_of([] { RecallTask({.length = 31, .pairs = 4}); }),
+            "[recall] length 31; need an even number");
+  EXPECT_EQ(message_of([] { RecallTask({.length = 30, .pairs = 8}); }),
+            "[recall] 8 pairs in 30 tokens; need at least 32 tokens");
+  EXPECT_EQ(message_of([] { RecallTask({.length = 64, .pairs = 8, .symbols = 16}); }),
+            "[recall] 8 pairs of 16 symbols; need more than 16 symbols");
+}
+
+}  // namespace recall_test
+}  // namespace longspan
