@@ -32,7 +32,7 @@ OUTER = ["apps", "benchmarks", "tests"]
 # Libraries that only some folders may include. "*_test" stands for every *_test.cc.
 LIBRARIES = [
     (r"hwy/|dnnl|oneapi/dnnl|cblas", ["kernels", "testing"]),
-    (r"nlohmann/", ["io", "models", "training", "predict", "report", "testing", "*_test", *OUTER]),
+    (r"nlohmann/", ["io", "models", "tasks", "training", "predict", "report", "testing", "*_test", *OUTER]),
     (r"CLI/", ["apps"]),
     (r"toml\+\+/", ["cost"]),
     (r"gtest/|gmock/", ["testing", "*_test", "tests"]),

@@ -58,4 +58,23 @@ std::string human_seconds(double seconds) {
   return fmt::format("{}:{:02}", total / 60, total % 60);
 }
 
+CLI::Option* add_duration(CLI::App& command, const std::string& name, double& seconds,
+                          const std::string& text, const std::string& group) {
+  const auto read = [&command, &seconds, name](const std::string& written) {
+    double unit = 1.0;
+    std::string_view digits = written;
+    if (digits.ends_with('s') || digits.ends_with('m') || digits.ends_with('h')) {
+      unit = digits.ends_with('s') ? 1.0 : digits.ends_with('m') ? 60.0 : 3600.0;
+      digits.remove_suffix(1);
+    }
+    constexpr Bounds kSeconds = above_to(0, 30.0 * 86400.0);
+    const std::optional<double> value = longspan::detail::decimal_from(digits);
+    require(value && kSeconds.has(unit * *value),
+            "[{}] {} is '{}'; need a duration up to 720h, such as 90s, 2m or 1h",
+            command.get_name(), name, written);
+    seconds = unit * *value;
+  };
+  return add_read(command, name, text, "up to 720h", group, read)->type_name("DURATION");
+}
+
 }  // namespace longspan::cli

@@ -86,6 +86,10 @@ CLI::Option* add_number(CLI::App& command, const std::string& name, Field& value
   return option;
 }
 
+// Seconds, from "90", "90s", "2m" or "1h".
+CLI::Option* add_duration(CLI::App& command, const std::string& name, double& seconds,
+                          const std::string& text, const std::string& group = "Options");
+
 inline void add_text(CLI::App& command, const char* name, std::string& value, const char* text,
                      const std::string& group = "Options") {
   command.add_option(name, value, text)->group(group)->capture_default_str();

@@ -347,9 +347,7 @@ void add_options(CLI::App& command, CompareOptions& o) {
   add_number(command, "--length", o.length, "Doubling from 256 to this one, which comes first",
              kLengths)
       ->default_str("");
-  add_read(command, "--budget", "Time for the whole run: 90s, 2m, 1h", "up to 720h", group,
-           [&o](const std::string& text) { o.budget = parse_duration(text); })
-      ->type_name("DURATION")
+  add_duration(command, "--budget", o.budget, "Time for the whole run: 90s, 2m, 1h", group)
       ->default_str("2m");
   add_number(command, "--rounds", o.rounds, "Measurements of each, in turn with all others",
              from_to(1, 1e6));

@@ -131,20 +131,6 @@ std::vector<std::uint64_t> length_list(const std::string& text) {
   return lengths;
 }
 
-double parse_duration(const std::string& text) {
-  double unit = 1.0;
-  std::string_view digits = text;
-  if (digits.ends_with('s') || digits.ends_with('m') || digits.ends_with('h')) {
-    unit = digits.ends_with('s') ? 1.0 : digits.ends_with('m') ? 60.0 : 3600.0;
-    digits.remove_suffix(1);
-  }
-  constexpr Bounds kSeconds = above_to(0, 30.0 * 86400.0);
-  const std::optional<double> value = longspan::detail::decimal_from(digits);
-  require(value && kSeconds.has(unit * *value),
-          "[compare] --budget is '{}'; need a duration up to 720h, such as 90s, 2m or 1h", text);
-  return unit * *value;
-}
-
 void check_countable(std::string_view who, const CompareSettings& settings, std::uint64_t length) {
   Workload step;
   step.model = CompareCase{settings, "full", length}.model();

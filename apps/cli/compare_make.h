@@ -19,8 +19,6 @@ CompareRecord make_record(const ComparePlan& plan, const PlanRequest& request,
 std::vector<std::string> attention_list(const std::string& text);
 // "256,1024"
 std::vector<std::uint64_t> length_list(const std::string& text);
-// "90", "90s", "2m", "1h"
-double parse_duration(const std::string& text);
 
 // Throws Error, in one sentence, for a step of more FLOPs than counters of 64 bits hold.
 void check_countable(std::string_view who, const CompareSettings& settings, std::uint64_t length);

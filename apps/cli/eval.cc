@@ -2,15 +2,21 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "applies.h"
 #include "command.h"
 #include "longspan/base/error.h"
+#include "longspan/io/atomic_file.h"
 #include "longspan/training/evaluate.h"
 #include "longspan/training/run_directory.h"
+#include "modes.h"
+#include "output_file.h"
 #include "task_flags.h"
 #include "terminal.h"
 
@@ -25,7 +31,41 @@ struct EvalOptions {
   std::size_t length = 0;
   std::size_t batch = 0;
   std::size_t history = 0;
+  std::string predictions;
+  Existing existing = Existing::kKept;
   Applies applies;
+};
+
+// A line of JSON for every target that counts: which example, where in it, what was right, what the
+// model takes for likeliest and with which probability.
+class Predictions {
+ public:
+  Predictions(const Task& task, const std::filesystem::path& path)
+      : task_(task), file_("eval", path) {}
+
+  void add(const Batch& batch, ConstMatrix scores, std::size_t first) {
+    const std::size_t rows = batch.targets.size() / batch.batch;  // per sequence
+    std::string lines;
+    for (std::size_t i = 0; i < batch.targets.size(); ++i) {
+      if (batch.targets[i] == kIgnoredTarget) continue;
+      const auto values = scores.row(i);
+      const auto best = std::ranges::max_element(values);
+      double sum = 0.0;
+      for (const float v : values) sum += std::exp(static_cast<double>(v) - *best);
+      nlohmann::json line = {{"example", task_.arranged(first + i / rows)},
+                             {"target", batch.targets[i]},
+                             {"predicted", best - values.begin()},
+                             {"probability", 1.0 / sum}};
+      if (rows > 1) line["position"] = i % rows;
+      lines += line.dump() + '\n';
+    }
+    file_.write(lines);
+  }
+  void commit() { file_.commit(); }
+
+ private:
+  const Task& task_;
+  AtomicFile file_;
 };
 
 // The task as it was trained, but for what the options change of it.
@@ -83,7 +123,20 @@ void run_eval(const EvalOptions& o, const Common& common) {
   const Split split =
       o.split == Split::kValidation ? task->held_out() : static_cast<Split>(o.split);
   const std::size_t batch = o.batch == 0 ? run.config.data.batch : o.batch;
-  const Judgement q = evaluate(*run.model, *task, split, {.batch = batch, .history = o.history});
+  EvaluateOptions options{.batch = batch, .history = o.history};
+  std::optional<Predictions> predictions;
+  if (!o.predictions.empty()) {
+    require(o.history == 0, "[eval] --predictions with --memory; need one of them");
+    require(run.config.model.loss == "cross-entropy",
+            "[eval] --predictions of the loss {}; need cross-entropy", run.config.model.loss);
+    check_output("eval", o.predictions, o.existing);
+    predictions.emplace(*task, o.predictions);
+    options.sees = [&](const Batch& seen, ConstMatrix scores, std::size_t first) {
+      predictions->add(seen, scores, first);
+    };
+  }
+  const Judgement q = evaluate(*run.model, *task, split, options);
+  if (predictions) predictions->commit();
   if (common.json) {
     print_json(o, run, *task, q);
   } else {
@@ -107,6 +160,9 @@ void add_eval(CLI::App& app, const Common& common) {
   add_number(*command, "--memory", o->history,
              "Tokens that each sequence remembers of those before it (transformer-xl)",
              from_to(0, 1e7));
+  command->add_option("--predictions", o->predictions,
+                      "A file for what the model takes every target for, as lines of JSON");
+  add_overwrite(*command, o->existing);
   for (const char* option : {"data", "length"}) {
     o->applies.only(*command, {fmt::format("--{}", option)}, only_tasks_with(option));
   }
@@ -115,7 +171,11 @@ void add_eval(CLI::App& app, const Common& common) {
       "  longspan eval model\n"
       "  longspan eval model --length 32 --memory 128\n"
       "  longspan eval model --data other.txt --split all --json");
-  command->callback([o, &common] { run_eval(*o, common); });
+  const Modes modes = Modes().needs({"--overwrite"}, {"--predictions"});
+  command->callback([o, command, modes, &common] {
+    modes.check(*command);
+    run_eval(*o, common);
+  });
 }
 
 }  // namespace longspan::cli

@@ -13,7 +13,7 @@ void check_output(std::string_view who, const fs::path& path, Existing existing)
   std::error_code ignored;
   const bool taken = fs::is_regular_file(path, ignored);
   require(!taken || existing == Existing::kReplaced,
-          "[{}] {} exists already; need another --out, or --overwrite", who, path.string());
+          "[{}] {} exists already; need another name, or --overwrite", who, path.string());
   make_directory(who, directory_of(path));
   const AtomicFile tried(who, path);
 }

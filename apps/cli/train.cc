@@ -130,6 +130,8 @@ void add_run_options(CLI::App& command, TrainOptions& o) {
   add_number(command, "--epochs", training.epochs, "Passes over the examples, instead of --steps",
              from_to(1, 1e9))
       ->default_str("");
+  add_duration(command, "--max-time", training.seconds,
+               "It saves and ends after this time: 90s, 2m, 1h");
   add_number(command, "--batch", data.batch, "Sequences per batch", bounds_of(data, data.batch));
   add_number(command, "--accumulate", data.batches_per_update, "Batches per update",
              bounds_of(data, data.batches_per_update));

@@ -49,6 +49,7 @@ void print_json(const TrainingRun& run, const TrainingResult& result, const std:
                          {"diverged", result.divergence.has_value()},
                          {"interrupted", result.interrupted},
                          {"out_of_patience", result.out_of_patience},
+                         {"out_of_time", result.out_of_time},
                          {"seconds", result.seconds},
                          {fmt::format("{}_per_second", run.task().unit()), result.per_second},
                          {"parameters", run.model().parameters().total()},
@@ -74,9 +75,9 @@ void print_json(const TrainingRun& run, const TrainingResult& result, const std:
 
 void print_text(const TrainingRun& run, const TrainingResult& result, const std::string& out) {
   const std::uint64_t step = result.last.step;
-  if (result.interrupted) {
-    fmt::print("stopped at step {}; go on with: longspan train {} --out {} --resume\n", step,
-               run.task().name(), for_shell(out));
+  if (result.interrupted || result.out_of_time) {
+    fmt::print("stopped at step {}{}; go on with: longspan train {} --out {} --resume\n", step,
+               result.out_of_time ? ", out of time" : "", run.task().name(), for_shell(out));
   }
   if (result.out_of_patience) {
     const std::string best = result.patience.best

@@ -130,6 +130,8 @@ class Task {
                                BatchMemory& memory) = 0;
   // An evaluation of the first `count` of a split begins: they may come in another order.
   virtual void arrange(Split /*split*/, std::size_t /*count*/) {}
+  // The number, in its split, of the example that an evaluation sees at `place`.
+  virtual std::size_t arranged(std::size_t place) const { return place; }
   virtual Batch batch(Split split, const Examples& which, BatchMemory& memory) = 0;
   // What the speed of training is counted in, and how many of them a batch has.
   virtual std::string_view unit() const { return "tokens"; }

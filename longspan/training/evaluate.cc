@@ -25,8 +25,9 @@ void check_history(Model& model) {
 }
 
 void add(Model& model, const Task& task, const Batch& batch, std::span<History> histories,
-         Tally& tally) {
+         const EvaluateOptions& options, Tally& tally) {
   const ConstMatrix scores = model.logits(batch, histories);
+  if (options.sees) options.sees(batch, scores, tally.sequences);
   const LossSum sum = model.loss_of(scores, batch);
   tally.loss += sum.loss;
   tally.counted += sum.counted;
@@ -47,7 +48,7 @@ Tally by_batches(Model& model, Task& task, Split split, std::size_t count,
   for (std::size_t first = 0; first < count; first += rows) {
     go_on(options);
     const Examples which{.first = first, .count = std::min(rows, count - first)};
-    add(model, task, task.batch(split, which, memory), {}, tally);
+    add(model, task, task.batch(split, which, memory), {}, options, tally);
   }
   return tally;
 }
@@ -62,7 +63,7 @@ Tally by_streams(Model& model, Task& task, Split split, std::size_t count,
   for (std::size_t step = 0; step < steps; ++step) {
     go_on(options);
     const Examples which{.first = step, .count = streams, .stride = steps};
-    add(model, task, task.batch(split, which, memory), histories, tally);
+    add(model, task, task.batch(split, which, memory), histories, options, tally);
     for (History& h : histories) h.advance();
   }
   return tally;

@@ -16,6 +16,8 @@ struct EvaluateOptions {
   // by side, whose first sequences remember nothing; what does not fill all streams is left out.
   std::size_t history = 0;
   std::function<bool()> stops = {};  // asked before every batch; then EvaluationStopped is thrown
+  // Sees every batch with the model's scores of it; `first` is the place of its first sequence.
+  std::function<void(const Batch& batch, ConstMatrix scores, std::size_t first)> sees = {};
 };
 
 struct EvaluationStopped : std::runtime_error {

@@ -309,7 +309,11 @@ TrainingResult TrainingRun::run(TrainingObserver& observer) {
   Pace pace;
   if (patience_.due) judge(observer, result);
   const auto ends = [&] {
-    return result.interrupted || result.divergence || trainer_->steps() >= steps() || exhausted();
+    // One step at least, so that it goes on whatever the time.
+    result.out_of_time = options_.seconds > 0.0 && trainer_->steps() > first_step_ &&
+                         pace.seconds() >= options_.seconds;
+    return result.interrupted || result.divergence || trainer_->steps() >= steps() || exhausted() ||
+           result.out_of_time;
   };
   while (!ends()) {
     result.interrupted = observer.stops();
@@ -319,6 +323,7 @@ TrainingResult TrainingRun::run(TrainingObserver& observer) {
   lock_.reset();
   result.seconds = pace.seconds();
   result.per_second = pace.per_second(result.seconds);
+  result.out_of_time = result.out_of_time && trainer_->steps() < steps();
   result.out_of_patience = !result.divergence && exhausted() && trainer_->steps() < steps();
   result.patience = patience_;
   return result;

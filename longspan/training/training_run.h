@@ -27,6 +27,7 @@ struct TrainingOptions {
   std::string out = "longspan-model";
   std::uint64_t epochs = 0;          // passes over the training examples, instead of steps
   std::uint64_t schedule_steps = 0;  // 0: as many as steps
+  double seconds = 0.0;              // after which it saves and ends; 0: never
   std::size_t hidden = 1024;         // width of a perceptron
   bool resume = false;
   bool overwrite = false;
@@ -74,6 +75,7 @@ struct TrainingResult {
   std::optional<Divergence> divergence;
   bool interrupted = false;  // the observer stopped it
   bool out_of_patience = false;
+  bool out_of_time = false;
   Patience patience;
   std::vector<JudgedStep> judged;
   std::vector<AlignedStep> aligned;

@@ -92,6 +92,22 @@ TEST(TrainingRun, InterruptedAndResumedItEndsWithTheSameBits) {
   }
 }
 
+TEST(TrainingRun, EndsWhenItsTimeIsOver) {
+  const TemporaryDirectory scratch;
+  TrainingOptions o = small("copy", scratch / "parts");
+  o.seconds = 1e-9;
+  Heard heard;
+  const TrainingResult first = TrainingRun(o).run(heard);
+  EXPECT_TRUE(first.out_of_time);
+  EXPECT_FALSE(first.interrupted);
+  EXPECT_EQ(first.saved, 1U) << "one step at least";
+  o.resume = true;
+  for (std::uint64_t step = 2; step < 12; ++step) EXPECT_EQ(TrainingRun(o).run(heard).saved, step);
+  EXPECT_FALSE(TrainingRun(o).run(heard).out_of_time) << "the last step was the last in any case";
+  TrainingRun(small("copy", scratch / "whole")).run(heard);
+  EXPECT_EQ(weights(scratch / "parts"), weights(scratch / "whole"));
+}
+
 // Stopped between the batches of a step, it gives the step up and does it again from its start.
 TEST(TrainingRun, AStepIsStoppedBetweenItsBatches) {
   struct Impatient final : TrainingObserver {

@@ -171,7 +171,7 @@ TEST_F(Compare, NothingIsReplacedUnasked) {
   record["remark"] = "by hand";
   write_bytes(out(), record.dump());
   const std::string before = read_bytes(out());
-  expect_wrong_input(longspan(usual), "exists already; need another --out, or --overwrite");
+  expect_wrong_input(longspan(usual), "exists already; need another name, or --overwrite");
   EXPECT_EQ(read_bytes(out()), before);
 
   const auto page = scratch_ / "compare.html";

@@ -4,6 +4,8 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -67,6 +69,35 @@ TEST(TaskCommands, ReverseAnswers) {
   EXPECT_LE(written["tokens"], 4);
   expect_wrong_input(longspan({"generate", model, "--prompt", "1 2 3 4"}),
                      "the model reads at most 3");
+}
+
+// Lines are numbered as the data are, whatever the order in which an evaluation takes them.
+TEST(TaskCommands, PredictionsAreWhatTheAccuracyCounts) {
+  const TemporaryDirectory scratch;
+  const std::string model = (scratch / "m").string();
+  const std::string file = (scratch / "p.jsonl").string();
+  const Outcome trained = longspan(train("listops", model,
+                                         {"--length", "60", "--above", "3", "--examples", "100",
+                                          "--held-out", "30", "--eval-every", "0"}));
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  const json quality = json::parse(
+      longspan({"eval", model, "--split", "test", "--predictions", file, "--json"}).out);
+  std::istringstream lines(read_bytes(file));
+  std::set<int> examples;
+  int right = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const json one = json::parse(line);
+    examples.insert(one["example"].get<int>());
+    right += one["target"] == one["predicted"] ? 1 : 0;
+    EXPECT_GT(one["probability"], 0.1 - 1e-6) << "of ten classes the likeliest";
+    EXPECT_LE(one["probability"], 1.0);
+  }
+  EXPECT_EQ(examples.size(), 30U);
+  EXPECT_EQ(*examples.rbegin(), 29);
+  EXPECT_NEAR(quality["accuracy"].get<double>(), right / 30.0, 1e-9);
+  expect_wrong_input(longspan({"eval", model, "--predictions", file}), "exists already; need another name, or --overwrite");
+  EXPECT_EQ(longspan({"eval", model, "--predictions", file, "--overwrite"}).status, 0);
+  expect_wrong_input(longspan({"eval", model, "--overwrite"}), "--overwrite alone; need");
 }
 
 TEST(TaskCommands, PatienceEndsARunAndTheBestStays) {

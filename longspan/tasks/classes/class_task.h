@@ -37,6 +37,7 @@ class ClassTask : public Task {
   Batch training_batch(std::uint64_t seed, std::uint64_t step, std::size_t rows,
                        BatchMemory& memory) override;
   void arrange(Split split, std::size_t count) override;
+  std::size_t arranged(std::size_t place) const override { return arranged_[place]; }
   Batch batch(Split split, const Examples& which, BatchMemory& memory) override;
   std::size_t units(const Batch& batch) const override;
   void add(const Batch& batch, ConstMatrix scores, Tally& tally) const override;

@@ -183,6 +183,14 @@ TEST(ListOps, BadLinesAreRefusedByTheirNumber) {
   EXPECT_EQ(why("4\t4\n4\t4\n"), "[listops] all 2 examples are of class 4; need two classes");
 }
 
+TEST(ListOps, WhatIsReadIsNotDrawn) {
+  const ListOpsTask drawn({});
+  const ListOpsTask read({.data = "a.tsv"});
+  EXPECT_EQ(drawn.idle("above"), "");
+  EXPECT_EQ(read.idle("above"), "--data, which is not drawn; need one of them");
+  EXPECT_EQ(read.idle("length"), "");
+}
+
 TEST(ListOps, WhatCannotBeDrawnIsRefused) {
   EXPECT_NE(message_of([] {
               ListOpsTask({.length = 2, .above = 0, .examples = 50, .held_out = 2}).open();
