@@ -10,6 +10,7 @@
 #include "longspan/tasks/classes/text_class.h"
 #include "longspan/tasks/copy.h"
 #include "longspan/tasks/image_task.h"
+#include "longspan/tasks/masked_text.h"
 #include "longspan/tasks/recall.h"
 #include "longspan/tasks/reverse.h"
 #include "longspan/tasks/text_task.h"
@@ -30,6 +31,7 @@ constexpr TaskEntry entry(std::string_view summary) {
 
 constexpr std::array kTasks{
     entry<TextTask>("next-token prediction on a text file, by bytes or characters"),
+    entry<MaskedTextTask>("hidden tokens of a text: masked language modelling"),
     entry<ImageTask>("the class of a grey image: MNIST, or what has its format"),
     entry<ListOpsTask>("the value of a nested list: ListOps of the Long Range Arena"),
     entry<TextClassTask>("the class of a text, read as bytes: reviews, topics, languages"),

@@ -75,6 +75,7 @@ struct Tally {
   std::size_t perfect = 0;  // sequences all of whose targets were correct
   std::size_t bytes = 0;    // of the text that the targets are
   std::vector<ClassTally> by_class = {};
+  double guess = 0.0;  // the loss of guessing without reading
 
   double mean_loss() const { return loss / static_cast<double>(counted); }
   double accuracy() const {

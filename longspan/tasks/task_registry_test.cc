@@ -13,8 +13,8 @@ TEST(Tasks, AreFoundByName) {
     EXPECT_FALSE(task.summary.empty());
   }
   EXPECT_EQ(testing::message_of([] { find_task("txt"); }),
-            "[task] unknown task 'txt'; did you mean 'text'? Known: text, images, listops, "
-            "text-class, pixels, copy, recall, reverse");
+            "[task] unknown task 'txt'; did you mean 'text'? Known: text, mlm, images, "
+            "listops, text-class, pixels, copy, recall, reverse");
 }
 
 TEST(Tasks, TakeTheirOptionsByName) {
@@ -46,7 +46,7 @@ TEST(Tasks, SayWhichModelsTheyMayNeed) {
             (std::vector{Family::kPerceptron, Family::kEncoder}));
   EXPECT_EQ(find_task("copy").make({})->families(), std::vector{Family::kDecoder});
   EXPECT_EQ(find_task("reverse").make({})->families(), std::vector{Family::kEncoderDecoder});
-  for (const char* drawn : {"text", "copy", "recall", "reverse"}) {
+  for (const char* drawn : {"text", "mlm", "copy", "recall", "reverse"}) {
     EXPECT_TRUE(find_task(drawn).make({})->endless()) << drawn;
   }
   EXPECT_FALSE(find_task("images").make({})->endless());

@@ -100,6 +100,17 @@ void TextCorpus::training_batch(std::uint64_t seed, std::uint64_t step,
   }
 }
 
+std::vector<std::size_t> TextCorpus::training_counts() const {
+  std::vector<std::size_t> counts(vocabulary_.size());
+  std::vector<std::int32_t> part(4096);
+  for (std::size_t first = 0; first < training_size(); first += part.size()) {
+    part.resize(std::min(part.size(), training_size() - first));
+    tokens_.copy(first, part);
+    for (const std::int32_t token : part) ++counts[static_cast<std::size_t>(token)];
+  }
+  return counts;
+}
+
 std::size_t TextCorpus::validation_windows(std::size_t length) const {
   return count_windows(validation_size(), length);
 }

@@ -64,6 +64,9 @@ class TextCorpus {
 
   void training_batch(std::uint64_t seed, std::uint64_t step, const TokenBatch& batch) const;
 
+  // How often each token of the vocabulary is in the training part.
+  std::vector<std::size_t> training_counts() const;
+
   // Consecutive windows cover a part except for less than one window at its end.
   std::size_t validation_windows(std::size_t length) const;
   // Windows first, first + 1, …, one per row.

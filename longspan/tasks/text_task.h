@@ -12,7 +12,7 @@
 
 namespace longspan {
 
-class TextTask final : public Task {
+class TextTask : public Task {
  public:
   static constexpr std::string_view kName = "text";
 
@@ -51,6 +51,10 @@ class TextTask final : public Task {
   void use(const Vocabulary& vocabulary) override { vocabulary_ = vocabulary; }
   std::vector<std::int32_t> encode(std::string_view prompt) const override;
   std::string decode(std::span<const std::int32_t> tokens) const override;
+
+ protected:
+  const TextCorpus& corpus() const { return *corpus_; }
+  std::size_t length() const { return config_.length; }
 
  private:
   Batch view(std::size_t rows, const BatchMemory& memory) const;
