@@ -6,6 +6,7 @@
 
 #include "longspan/base/config.h"
 #include "longspan/tasks/classes/listops.h"
+#include "longspan/tasks/classes/pathfinder.h"
 #include "longspan/tasks/classes/pixels.h"
 #include "longspan/tasks/classes/text_class.h"
 #include "longspan/tasks/copy.h"
@@ -36,6 +37,7 @@ constexpr std::array kTasks{
     entry<ListOpsTask>("the value of a nested list: ListOps of the Long Range Arena"),
     entry<TextClassTask>("the class of a text, read as bytes: reviews, topics, languages"),
     entry<PixelTask>("the class of an image from its pixels one by one: MNIST, CIFAR-10"),
+    entry<PathfinderTask>("whether two marks are the ends of one dashed path, from pixels"),
     entry<CopyTask>("a random sequence written twice: the second half from the first"),
     entry<RecallTask>("the value of a key seen before: multi-query associative recall"),
     entry<ReverseTask>("a random sequence backwards, by an encoder and a decoder"),

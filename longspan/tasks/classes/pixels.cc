@@ -29,12 +29,14 @@ TaskOptions PixelTask::options() const { return options_of(config_); }
 
 std::string PixelTask::describe() const { return "pixels of images, " + describe_splits(); }
 
-LabelledSplits PixelTask::read() const {
-  if (has_cifar(config_.data)) {
-    const CifarSets sets = read_cifar(config_.data);
+LabelledSplits PixelTask::read() const { return read_pixels(config_.data); }
+
+LabelledSplits read_pixels(const std::filesystem::path& directory) {
+  if (has_cifar(directory)) {
+    const CifarSets sets = read_cifar(directory);
     return splits_of(sets.training, sets.test);
   }
-  const ImageCorpus corpus(config_.data);
+  const ImageCorpus corpus(directory);
   return splits_of(corpus.training(), corpus.test());
 }
 

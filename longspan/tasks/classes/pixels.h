@@ -5,9 +5,14 @@
 // The last tenth of the training images is for validation.
 #pragma once
 
+#include <filesystem>
+
 #include "longspan/tasks/classes/class_task.h"
 
 namespace longspan {
+
+// The images of a directory as sequences of pixels.
+LabelledSplits read_pixels(const std::filesystem::path& directory);
 
 class PixelTask final : public ClassTask {
  public:
