@@ -53,6 +53,30 @@ bool is_label(std::string_view text) {
   return !text.empty() && text.size() <= kLongestLabel && std::ranges::none_of(text, &is_control);
 }
 
+// The first byte beyond ASCII that is neither in a comment nor in a string of one line; the size of
+// the text where there is none. TOML has none elsewhere, and the parser, which takes it for a space
+// or not, has an end there that it believes cannot be reached.
+std::size_t stray_byte(std::string_view toml) {
+  char within = 0;  // '#', a quote, or none
+  for (std::size_t i = 0; i < toml.size(); ++i) {
+    const char c = toml[i];
+    const bool ascii = static_cast<unsigned char>(c) < 0x80;
+    if (c == '\n') {
+      within = 0;
+    } else if (within == 0) {
+      if (!ascii) return i;
+      if (c == '#' || c == '"' || c == '\'') within = c;
+      // Of three quotes two are an empty string and the third begins one that ends with its line: so
+      // a string of several lines is looked at as if it were none.
+    } else if (within == '"' && c == '\\') {
+      ++i;
+    } else if (c == within && c != '#') {
+      within = 0;
+    }
+  }
+  return toml.size();
+}
+
 // One [device.NAME] table; every failure names the line.
 class Reader {
  public:
@@ -171,6 +195,9 @@ std::vector<Device> parse_devices(std::string_view where, std::string_view toml)
       toml, [](char c) { return is_control(c) && c != '\n' && c != '\r' && c != '\t'; });
   require(control == toml.end(), "[devices] {}: byte {} is a control character; need valid TOML",
           where, control - toml.begin());
+  const std::size_t stray = stray_byte(toml);
+  require(stray == toml.size(),
+          "[devices] {}: byte {} is beyond ASCII outside of quotes; need valid TOML", where, stray);
   toml::table root;
   try {
     root = toml::parse(toml, where);

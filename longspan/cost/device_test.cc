@@ -14,6 +14,7 @@ namespace longspan {
 namespace device_test {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 const std::string kToy =
@@ -70,6 +71,16 @@ TEST(Devices, WhatIsWrongIsNamed) {
 TEST(Devices, BytesThatAreNoTextAreRefused) {
   EXPECT_EQ(message(std::string("[\0", 2)),
             "[devices] file: byte 1 is a control character; need valid TOML");
+  // It believes that some characters cannot come where a space may.
+  EXPECT_EQ(message("ev\xef\xbb\xaf"),
+            "[devices] file: byte 2 is beyond ASCII outside of quotes; need valid TOML");
+  EXPECT_THAT(message(kToy + "\xc3\xa4 = 1\n"), HasSubstr("is beyond ASCII outside of quotes"));
+  EXPECT_THAT(message(kToy + "a = \"\"\"\n\xc3\xa4\"\"\"\n"),
+              HasSubstr("is beyond ASCII outside of quotes"));
+  EXPECT_THAT(message(kToy + "a = '\\' \xc3\xa4\n"),
+              HasSubstr("is beyond ASCII outside of quotes"));
+  EXPECT_THAT(message(kToy + "# \xc3\xa4\n'b' = \"\\\"\xc3\xa4\"\n"),
+              Not(HasSubstr("is beyond ASCII")));
   EXPECT_THAT(message(kToy + "\x1b"), HasSubstr("is a control character"));
   EXPECT_THAT(message("\xff\xfe"), StartsWith("[devices] file: "));
 }

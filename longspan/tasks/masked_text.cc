@@ -32,7 +32,7 @@ void MaskedTextTask::open() {
 ModelNeeds MaskedTextTask::needs() const {
   ModelNeeds needs = TextTask::needs();
   needs.family = Family::kEncoder;
-  needs.vocabulary += 1;
+  needs.vocabulary += added_tokens();
   return needs;
 }
 

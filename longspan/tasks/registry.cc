@@ -12,6 +12,7 @@
 #include "longspan/tasks/copy.h"
 #include "longspan/tasks/image_task.h"
 #include "longspan/tasks/masked_text.h"
+#include "longspan/tasks/pairs/translate.h"
 #include "longspan/tasks/recall.h"
 #include "longspan/tasks/reverse.h"
 #include "longspan/tasks/text_task.h"
@@ -41,6 +42,7 @@ constexpr std::array kTasks{
     entry<CopyTask>("a random sequence written twice: the second half from the first"),
     entry<RecallTask>("the value of a key seen before: multi-query associative recall"),
     entry<ReverseTask>("a random sequence backwards, by an encoder and a decoder"),
+    entry<TranslateTask>("one text from another: pairs of a file, dates, words sorted or reversed"),
 };
 
 }  // namespace

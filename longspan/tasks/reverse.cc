@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "longspan/base/error.h"
+#include "longspan/tasks/pairs/whole_sequences.h"
 #include "longspan/tasks/symbols.h"
 
 namespace longspan {
@@ -42,32 +43,11 @@ void ReverseTask::fill(RandomKey key, std::uint64_t index, std::size_t row,
 }
 
 void ReverseTask::add(const Batch& batch, ConstMatrix scores, Tally& tally) const {
-  for (std::size_t b = 0; b < batch.batch; ++b) {
-    bool perfect = true;
-    for (std::size_t row = b * batch.length; row < (b + 1) * batch.length; ++row) {
-      const auto values = scores.row(row);
-      const auto likeliest = std::ranges::max_element(values) - values.begin();
-      perfect = perfect && likeliest == batch.targets[row];
-    }
-    tally.perfect += perfect ? 1 : 0;
-  }
+  add_perfect(batch, scores, tally);
 }
 
 Judgement ReverseTask::judge(Split split, const Tally& tally) const {
-  const double whole = static_cast<double>(tally.perfect) /
-                       static_cast<double>(std::max<std::size_t>(1, tally.sequences));
-  const std::string loss = fmt::format("{:.4f}", tally.mean_loss());
-  const std::string tokens = fmt::format("{:.2f} %", 100.0 * tally.accuracy());
-  const std::string sequences = fmt::format("{:.2f} %", 100.0 * whole);
-  return {.split = split,
-          .counted = "sequences",
-          .count = tally.sequences,
-          .metrics = {{"loss", tally.mean_loss(), loss + " nats per token"},
-                      {"accuracy", tally.accuracy(), tokens + " of the tokens"},
-                      {"sequence_accuracy", whole, sequences}},
-          .subject = fmt::format("{} {} sequences", tally.sequences, name_of(split)),
-          .line = fmt::format("loss {}, accuracy {} of tokens, {} of sequences", loss, tokens,
-                              sequences)};
+  return judge_sequences(split, tally);
 }
 
 std::vector<std::int32_t> ReverseTask::encode(std::string_view prompt) const {

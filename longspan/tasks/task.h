@@ -55,6 +55,7 @@ struct BatchMemory {
   std::vector<std::int32_t> targets;
   std::vector<std::int32_t> source;
   std::vector<std::int32_t> lengths;
+  std::vector<std::int32_t> source_lengths;
   std::vector<float> features;
   std::vector<float> times;
   std::vector<float> values;
@@ -146,6 +147,8 @@ class Task {
   // before open() takes their place.
   virtual const Vocabulary* vocabulary() const { return nullptr; }
   virtual void use(const Vocabulary& /*vocabulary*/) {}
+  // Tokens that a model reads besides.
+  virtual std::size_t added_tokens() const { return 0; }
   // What a model reads to go on from a text, and the text of what it wrote. An encoder–decoder's
   // decoder begins with, and ends at, the token `boundary`; -1: there is none.
   virtual std::vector<std::int32_t> encode(std::string_view prompt) const;

@@ -169,9 +169,12 @@ RunConfig run_config_from(const json& object, const std::filesystem::path& direc
   if (config.vocabulary && find_task(config.data.task).has_option("vocabulary")) {
     config.options["vocabulary"] = config.vocabulary->kind();
   }
-  require(!config.vocabulary || config.vocabulary->size() == config.model.vocab,
-          "[checkpoint] {}: the vocabulary has {} tokens; the model {}", directory.string(),
-          config.vocabulary ? config.vocabulary->size() : 0, config.model.vocab);
+  const std::size_t tokens = config.vocabulary
+                                 ? config.vocabulary->size() + config.make_task()->added_tokens()
+                                 : config.model.vocab;
+  require(tokens == config.model.vocab,
+          "[checkpoint] {}: the vocabulary has {} tokens; the model {}", directory.string(), tokens,
+          config.model.vocab);
   return config;
 }
 
