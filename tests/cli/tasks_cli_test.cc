@@ -95,7 +95,8 @@ TEST(TaskCommands, PredictionsAreWhatTheAccuracyCounts) {
   EXPECT_EQ(examples.size(), 30U);
   EXPECT_EQ(*examples.rbegin(), 29);
   EXPECT_NEAR(quality["accuracy"].get<double>(), right / 30.0, 1e-9);
-  expect_wrong_input(longspan({"eval", model, "--predictions", file}), "exists already; need another name, or --overwrite");
+  expect_wrong_input(longspan({"eval", model, "--predictions", file}),
+                     "exists already; need another name, or --overwrite");
   EXPECT_EQ(longspan({"eval", model, "--predictions", file, "--overwrite"}).status, 0);
   expect_wrong_input(longspan({"eval", model, "--overwrite"}), "--overwrite alone; need");
 }
