@@ -145,6 +145,7 @@ class Task {
 
   // Of tasks whose vocabulary is learned from the data: what a trained model keeps of them, and
   // before open() takes their place.
+  virtual bool learns_vocabulary() const { return false; }
   virtual const Vocabulary* vocabulary() const { return nullptr; }
   virtual void use(const Vocabulary& /*vocabulary*/) {}
   // Tokens that a model reads besides.

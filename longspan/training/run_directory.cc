@@ -169,6 +169,9 @@ RunConfig run_config_from(const json& object, const std::filesystem::path& direc
   if (config.vocabulary && find_task(config.data.task).has_option("vocabulary")) {
     config.options["vocabulary"] = config.vocabulary->kind();
   }
+  require(config.vocabulary || !find_task(config.data.task).make({})->learns_vocabulary(),
+          "[checkpoint] {}: the task {} and no vocabulary; need what it was trained with",
+          directory.string(), config.data.task);
   const std::size_t tokens = config.vocabulary
                                  ? config.vocabulary->size() + config.make_task()->added_tokens()
                                  : config.model.vocab;

@@ -171,6 +171,11 @@ TEST(RunDirectory, OpensEarlierConfigurations) {
   EXPECT_EQ(run.model.loss, "cross-entropy");
   EXPECT_EQ(run.make_task()->options().at("length"), "32");
 
+  nlohmann::json without = text;
+  without["vocabulary"]["kind"] = "none";
+  EXPECT_EQ(message_of([&] { run_config_from(without, "here"); }),
+            "[checkpoint] here: the task text and no vocabulary; need what it was trained with");
+
   text["data"]["task"] = "images";
   text["model"]["family"] = "encoder";
   EXPECT_EQ(run_config_from(text, "here").options,

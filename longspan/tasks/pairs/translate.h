@@ -54,6 +54,7 @@ class TranslateTask final : public Task {
   Batch batch(Split split, const Examples& which, BatchMemory& memory) override;
   void add(const Batch& batch, ConstMatrix scores, Tally& tally) const override;
   Judgement judge(Split split, const Tally& tally) const override;
+  bool learns_vocabulary() const override { return true; }
   const Vocabulary* vocabulary() const override { return vocabulary_ ? &*vocabulary_ : nullptr; }
   void use(const Vocabulary& vocabulary) override { vocabulary_ = vocabulary; }
   std::vector<std::int32_t> encode(std::string_view prompt) const override;
