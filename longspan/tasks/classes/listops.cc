@@ -65,7 +65,7 @@ void read_expressions(const std::filesystem::path& path, std::size_t longest, co
 
 ListOpsTask::ListOpsTask(Config config) : config_(std::move(config)) {
   check_numbers(kName, config_);
-  require(!config_.data.empty() || config_.above + 1 < config_.length,
+  require(!config_.source.drawn() || config_.above + 1 < config_.length,
           "[listops] lengths above {} and below {}; need room between them", config_.above,
           config_.length);
 }
@@ -73,8 +73,7 @@ ListOpsTask::ListOpsTask(Config config) : config_(std::move(config)) {
 TaskOptions ListOpsTask::options() const { return options_of(config_); }
 
 std::string_view ListOpsTask::idle(std::string_view option) const {
-  const bool read = option == "data" || option == "length";
-  return config_.data.empty() || read ? "" : "--data, which is not drawn; need one of them";
+  return config_.source.idle(option, {"length"});
 }
 
 std::string ListOpsTask::describe() const { return "nested lists of " + describe_splits(); }
@@ -83,9 +82,9 @@ std::size_t ListOpsTask::vocabulary_size() const { return kListOpsTokens; }
 
 LabelledSplits ListOpsTask::read() const {
   LabelledSplits all;
-  if (config_.data.empty()) {
+  if (config_.source.drawn()) {
     const ListOpsRules rules{config_.depth, config_.arguments, config_.above, config_.length};
-    const RandomKey key = derive(config_.data_seed, kName);
+    const RandomKey key = derive(config_.source.data_seed, kName);
     // No expression twice, neither in a split nor in two; of long ones none ever comes twice.
     constexpr std::size_t kNeverTwice = 64;
     constexpr std::size_t kMostRepeats = 100'000;
@@ -105,12 +104,12 @@ LabelledSplits ListOpsTask::read() const {
         to.add(tokens, listops_value(tokens));
       }
     };
-    draw(config_.held_out, all.test);
-    draw(config_.held_out, all.validation);
-    draw(config_.examples, all.training);
+    draw(config_.source.held_out, all.test);
+    draw(config_.source.held_out, all.validation);
+    draw(config_.source.examples, all.training);
     return all;
   }
-  const SplitFiles files = split_files(kName, config_.data);
+  const SplitFiles files = split_files(kName, config_.source.data);
   const auto into = [&](Labelled& to) {
     return [&to](const Tokens& tokens, std::int32_t value) { to.add(tokens, value); };
   };

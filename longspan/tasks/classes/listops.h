@@ -8,6 +8,7 @@
 
 #include "longspan/base/number.h"
 #include "longspan/tasks/classes/class_task.h"
+#include "longspan/tasks/example_source.h"
 
 namespace longspan {
 
@@ -16,26 +17,20 @@ class ListOpsTask final : public ClassTask {
   static constexpr std::string_view kName = "listops";
 
   struct Config {
-    std::string data;
+    ExampleSource source{.examples = 96000};
     std::size_t length = 2000;
     std::size_t above = 500;
     std::size_t depth = 10;
     std::size_t arguments = 10;
-    std::size_t examples = 96000;
-    std::size_t held_out = 2000;
-    std::size_t data_seed = 0;
 
     bool operator==(const Config&) const = default;
     template <class See>
     void visit(See see) {
-      see("data", data, "A file or directory of expressions; drawn unless given");
+      source.visit(see, "A file or directory of expressions; drawn unless given");
       see("length", length, "Tokens of the longest expression", from_to(1, 1e6));
       see("above", above, "Drawn expressions have more tokens than this", from_to(0, 1e6));
       see("depth", depth, "Depth of drawn expressions", from_to(2, 1000));
       see("arguments", arguments, "Arguments of a drawn operator, at most", from_to(2, 1000));
-      see("examples", examples, "Expressions to draw for training", from_to(2, 1e8));
-      see("held_out", held_out, "And for validation and test, each", from_to(1, 1e7));
-      see("data_seed", data_seed, "Other expressions", from_to(0, 1e18));
     }
   };
 
@@ -46,7 +41,7 @@ class ListOpsTask final : public ClassTask {
   std::string_view idle(std::string_view option) const override;
   // Of what was drawn the options say all.
   std::string checksum() const override {
-    return config_.data.empty() ? "" : ClassTask::checksum();
+    return config_.source.drawn() ? "" : ClassTask::checksum();
   }
   std::string describe() const override;
 

@@ -46,7 +46,7 @@ TEST(ListOps, WhatIsNoExpressionHasNoValue) {
 }
 
 TEST(ListOps, TheAuthorsLabelsAreTheValues) {
-  ListOpsTask task({.data = LONGSPAN_SOURCE_DIR "/tests/data/listops/nyu_test.tsv"});
+  ListOpsTask task({.source = {.data = LONGSPAN_SOURCE_DIR "/tests/data/listops/nyu_test.tsv"}});
   task.open();  // refuses a label that is not the value
   EXPECT_EQ(task.examples(Split::kAll), 400U);
   EXPECT_EQ(task.examples(Split::kTraining), 320U);
@@ -102,7 +102,7 @@ TEST(ListOps, ExpressionsAreDrawnByTheRules) {
 }
 
 TEST(ListOps, DrawsWhatWasAskedFor) {
-  ListOpsTask task({.length = 300, .above = 100, .examples = 200, .held_out = 30});
+  ListOpsTask task({.source = {.examples = 200, .held_out = 30}, .length = 300, .above = 100});
   task.open();
   EXPECT_EQ(task.examples(Split::kTraining), 200U);
   EXPECT_EQ(task.examples(Split::kTest), 30U);
@@ -126,7 +126,7 @@ TEST(ListOps, DrawsWhatWasAskedFor) {
 
 // An evaluation sorts its examples: each still comes once, with its own label.
 TEST(ListOps, AnEvaluationSeesEveryExample) {
-  ListOpsTask task({.length = 200, .above = 20, .examples = 10, .held_out = 50});
+  ListOpsTask task({.source = {.examples = 10, .held_out = 50}, .length = 200, .above = 20});
   task.open();
   BatchMemory memory;
   std::vector<std::string> plain;
@@ -156,7 +156,7 @@ TEST(ListOps, ReadsTheFilesOfOthers) {
   testing::write_bytes(scratch / "basic_train.tsv",
                        "Source\tTarget\n( ( ( [MAX 4 ) 3 ) ] )\t4\n7\t7\n");
   testing::write_bytes(scratch / "basic_val.tsv", "Source\tTarget\n( ( [SM 1 ) ] )\t1\n");
-  ListOpsTask task({.data = scratch.path().string()});
+  ListOpsTask task({.source = {.data = scratch.path().string()}});
   task.open();
   EXPECT_EQ(task.examples(Split::kTraining), 2U);
   EXPECT_EQ(task.examples(Split::kValidation), 1U);
@@ -169,7 +169,7 @@ TEST(ListOps, BadLinesAreRefusedByTheirNumber) {
   const std::string file = (scratch / "a.tsv").string();
   const auto why = [&](const std::string& text, std::size_t length = 2000) {
     testing::write_bytes(file, text);
-    return message_of([&] { ListOpsTask({.data = file, .length = length}).open(); });
+    return message_of([&] { ListOpsTask({.source = {.data = file}, .length = length}).open(); });
   };
   const std::string at = "[listops] " + file + ":2: ";
   EXPECT_EQ(why("4\t4\n[MIN 2 3 ]\t3\n"), at + "the value is 2, not 3");
@@ -185,17 +185,18 @@ TEST(ListOps, BadLinesAreRefusedByTheirNumber) {
 
 TEST(ListOps, WhatIsReadIsNotDrawn) {
   const ListOpsTask drawn({});
-  const ListOpsTask read({.data = "a.tsv"});
+  const ListOpsTask read({.source = {.data = "a.tsv"}});
   EXPECT_EQ(drawn.idle("above"), "");
   EXPECT_EQ(read.idle("above"), "--data, which is not drawn; need one of them");
   EXPECT_EQ(read.idle("length"), "");
 }
 
 TEST(ListOps, WhatCannotBeDrawnIsRefused) {
-  EXPECT_NE(message_of([] {
-              ListOpsTask({.length = 2, .above = 0, .examples = 50, .held_out = 2}).open();
-            }).find("there are hardly more than 10 expressions of fewer than 2 tokens"),
-            std::string::npos);
+  EXPECT_NE(
+      message_of([] {
+        ListOpsTask({.source = {.examples = 50, .held_out = 2}, .length = 2, .above = 0}).open();
+      }).find("there are hardly more than 10 expressions of fewer than 2 tokens"),
+      std::string::npos);
   EXPECT_EQ(message_of([] { ListOpsTask({.length = 501}); }),
             "[listops] lengths above 500 and below 501; need room between them");
 }

@@ -14,24 +14,24 @@ PathfinderTask::PathfinderTask(Config config) : config_(std::move(config)) {
 TaskOptions PathfinderTask::options() const { return options_of(config_); }
 
 std::string_view PathfinderTask::idle(std::string_view option) const {
-  return config_.data.empty() || option == "data" ? ""
-                                                  : "--data, which is not drawn; need one of them";
+  return config_.source.idle(option, {});
 }
 
 std::string PathfinderTask::describe() const { return "dashed paths, " + describe_splits(); }
 
 LabelledSplits PathfinderTask::read() const {
-  if (!config_.data.empty()) {
-    LabelledSplits all = read_pixels(config_.data);
+  if (!config_.source.drawn()) {
+    LabelledSplits all = read_pixels(config_.source.data);
     for (const Labelled* set : {&all.training, &all.validation, &all.test}) {
       for (const std::int32_t label : set->labels()) {
-        require(label < 2, "[pathfinder] {} has the label {}; need 0 and 1", config_.data, label);
+        require(label < 2, "[pathfinder] {} has the label {}; need 0 and 1", config_.source.data,
+                label);
       }
     }
     return all;
   }
   const PathRules rules{config_.side, config_.dashes, config_.distractors};
-  const RandomKey key = derive(config_.data_seed, kName);
+  const RandomKey key = derive(config_.source.data_seed, kName);
   LabelledSplits all;
   std::uint64_t index = 0;
   const auto draw = [&](std::size_t count, Labelled& to) {
@@ -40,9 +40,9 @@ LabelledSplits PathfinderTask::read() const {
       to.add(picture.pixels, picture.connected);
     }
   };
-  draw(config_.held_out, all.test);
-  draw(config_.held_out, all.validation);
-  draw(config_.examples, all.training);
+  draw(config_.source.held_out, all.test);
+  draw(config_.source.held_out, all.validation);
+  draw(config_.source.examples, all.training);
   return all;
 }
 

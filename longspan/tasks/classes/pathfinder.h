@@ -6,6 +6,7 @@
 
 #include "longspan/base/number.h"
 #include "longspan/tasks/classes/class_task.h"
+#include "longspan/tasks/example_source.h"
 
 namespace longspan {
 
@@ -14,24 +15,18 @@ class PathfinderTask final : public ClassTask {
   static constexpr std::string_view kName = "pathfinder";
 
   struct Config {
-    std::string data;
+    ExampleSource source;
     std::size_t side = 32;
     std::size_t dashes = 6;
     std::size_t distractors = 6;
-    std::size_t examples = 20000;
-    std::size_t held_out = 2000;
-    std::size_t data_seed = 0;
 
     bool operator==(const Config&) const = default;
     template <class See>
     void visit(See see) {
-      see("data", data, "The directory of the images; drawn unless given");
+      source.visit(see, "The directory of the images; drawn unless given");
       see("side", side, "Pixels of a side of a drawn image", from_to(8, 1024));
       see("dashes", dashes, "Of a long path, its difficulty: 6, 9 or 14", from_to(1, 1000));
       see("distractors", distractors, "Short paths beside the two long ones", from_to(0, 1000));
-      see("examples", examples, "Images to draw for training", from_to(2, 1e8));
-      see("held_out", held_out, "And for validation and test, each", from_to(1, 1e7));
-      see("data_seed", data_seed, "Other images", from_to(0, 1e18));
     }
   };
 
@@ -42,7 +37,7 @@ class PathfinderTask final : public ClassTask {
   std::string_view idle(std::string_view option) const override;
   // Of what was drawn the options say all.
   std::string checksum() const override {
-    return config_.data.empty() ? "" : ClassTask::checksum();
+    return config_.source.drawn() ? "" : ClassTask::checksum();
   }
   std::string describe() const override;
 

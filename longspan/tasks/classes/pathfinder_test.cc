@@ -60,7 +60,7 @@ TEST(Pathfinder, MarksAreConnectedWhereTheLabelSaysSo) {
 
 TEST(Pathfinder, EveryLevelIsDrawnAndBalanced) {
   for (const std::size_t dashes : {6U, 9U, 14U}) {
-    PathfinderTask task({.dashes = dashes, .examples = 200, .held_out = 50});
+    PathfinderTask task({.source = {.examples = 200, .held_out = 50}, .dashes = dashes});
     task.open();
     EXPECT_EQ(task.needs().length, 1024U);
     EXPECT_EQ(task.needs().classes, 2U);
@@ -92,7 +92,7 @@ TEST(Pathfinder, WhatDoesNotFitIsRefused) {
             "[pathfinder] two paths of 14 dashes and 6 short ones do not fit into 8x8 pixels; need "
             "a larger side, or fewer");
   EXPECT_NE(message_of([] {
-              PathfinderTask({.data = LONGSPAN_SOURCE_DIR "/data/mnist-small"}).open();
+              PathfinderTask({.source = {.data = LONGSPAN_SOURCE_DIR "/data/mnist-small"}}).open();
             }).find("need 0 and 1"),
             std::string::npos);
 }

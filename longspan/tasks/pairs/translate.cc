@@ -35,7 +35,7 @@ std::vector<TextPair> read_pairs(const std::filesystem::path& path) {
 TranslateTask::TranslateTask(Config config) : config_(std::move(config)) {
   check_numbers(kName, config_);
   const std::size_t needed = longest_of(config_.grammar, config_.length);
-  require(!config_.data.empty() || needed <= config_.length,
+  require(!config_.source.drawn() || needed <= config_.length,
           "[translate] length {}; need at least {} for {}", config_.length, needed,
           config_.grammar);
 }
@@ -43,14 +43,13 @@ TranslateTask::TranslateTask(Config config) : config_(std::move(config)) {
 TaskOptions TranslateTask::options() const { return options_of(config_); }
 
 std::string_view TranslateTask::idle(std::string_view option) const {
-  const bool read = option == "data" || option == "length";
-  return config_.data.empty() || read ? "" : "--data, which is not drawn; need one of them";
+  return config_.source.idle(option, {"length"});
 }
 
 TranslateTask::Texts TranslateTask::read() const {
   Texts all;
-  if (!config_.data.empty()) {
-    const SplitFiles files = split_files(kName, config_.data);
+  if (!config_.source.drawn()) {
+    const SplitFiles files = split_files(kName, config_.source.data);
     std::vector<TextPair> first = read_pairs(files.training);
     if (!files.one) {
       all.training = std::move(first);
@@ -67,18 +66,18 @@ TranslateTask::Texts TranslateTask::read() const {
     return all;
   }
   // What judges a model was never trained on.
-  const RandomKey key = derive(0, config_.grammar.name());
+  const RandomKey key = derive(config_.source.data_seed, config_.grammar.name());
   std::set<std::string> held;
   std::uint64_t index = 0;
   const auto next = [&] { return draw_pair(config_.grammar, key, index++, config_.length); };
   for (std::vector<TextPair>* set : {&all.test, &all.validation}) {
-    while (set->size() < config_.held_out) {
+    while (set->size() < config_.source.held_out) {
       set->push_back(next());
       held.insert(set->back().source);
     }
   }
   constexpr std::size_t kMostRepeats = 1'000'000;
-  for (std::size_t repeats = 0; all.training.size() < config_.examples;) {
+  for (std::size_t repeats = 0; all.training.size() < config_.source.examples;) {
     TextPair pair = next();
     if (held.contains(pair.source)) {
       require(++repeats < kMostRepeats,
@@ -97,7 +96,8 @@ void TranslateTask::open() {
     for (const std::vector<TextPair>* set : {&texts.training, &texts.validation, &texts.test}) {
       for (const TextPair& p : *set) all += p.source + p.target;
     }
-    vocabulary_ = Vocabulary::characters_of(config_.data.empty() ? kName : config_.data, all);
+    vocabulary_ =
+        Vocabulary::characters_of(config_.source.drawn() ? kName : config_.source.data, all);
   }
   const auto encoded = [&](const std::vector<TextPair>& from, std::vector<Pair>& to) {
     to.clear();
@@ -114,11 +114,11 @@ void TranslateTask::open() {
   encoded(texts.validation, validation_);
   encoded(texts.test, test_);
   require(!training_.empty(), "[translate] {} has no pairs to train on; need at least one",
-          config_.data);
+          config_.source.data);
 }
 
 std::string TranslateTask::checksum() const {
-  if (config_.data.empty()) return "";
+  if (config_.source.drawn()) return "";
   const Texts texts = read();
   Checksum checksum;
   for (const std::vector<TextPair>* set : {&texts.training, &texts.validation, &texts.test}) {

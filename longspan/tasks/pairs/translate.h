@@ -10,6 +10,7 @@
 
 #include "longspan/base/number.h"
 #include "longspan/tasks/classes/bucketed.h"
+#include "longspan/tasks/example_source.h"
 #include "longspan/tasks/pairs/grammar.h"
 #include "longspan/tasks/task.h"
 
@@ -20,20 +21,16 @@ class TranslateTask final : public Task {
   static constexpr std::string_view kName = "translate";
 
   struct Config {
-    std::string data;
+    ExampleSource source{.held_out = 1000};
     Choice<Grammar> grammar = Grammar::kDates;
     std::size_t length = 32;
-    std::size_t examples = 20000;
-    std::size_t held_out = 1000;
 
     bool operator==(const Config&) const = default;
     template <class See>
     void visit(See see) {
-      see("data", data, "A file of pairs, or a directory; drawn unless given");
+      source.visit(see, "A file of pairs, or a directory; drawn unless given");
       see("grammar", grammar, "What is drawn: reverse, sort or dates");
       see("length", length, "Characters of the longest source or target", from_to(1, 1e6));
-      see("examples", examples, "Pairs to draw for training", from_to(1, 1e8));
-      see("held_out", held_out, "And for validation and test, each", from_to(1, 1e7));
     }
   };
 

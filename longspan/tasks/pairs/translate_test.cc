@@ -45,7 +45,7 @@ TEST(Translate, GrammarsAreWhatTheySay) {
 TEST(Translate, BatchesArePaddedPairs) {
   const testing::TemporaryDirectory scratch;
   testing::write_bytes(scratch / "a_train.tsv", "abc\tx\na\txyz\n");
-  TranslateTask task({.data = (scratch / "a_train.tsv").string(), .length = 5});
+  TranslateTask task({.source = {.data = (scratch / "a_train.tsv").string()}, .length = 5});
   task.open();
   EXPECT_EQ(task.needs().vocabulary, 7U);  // a b c x y z, and the boundary
   EXPECT_EQ(task.boundary(), 6);
@@ -62,7 +62,8 @@ TEST(Translate, BatchesArePaddedPairs) {
 }
 
 TEST(Translate, WhatJudgesWasNotTrainedOn) {
-  TranslateTask task({.grammar = Grammar::kSort, .length = 3, .examples = 500, .held_out = 50});
+  TranslateTask task(
+      {.source = {.examples = 500, .held_out = 50}, .grammar = Grammar::kSort, .length = 3});
   task.open();
   std::set<std::vector<std::int32_t>> trained;
   BatchMemory memory;
@@ -83,7 +84,7 @@ TEST(Translate, BadLinesAreRefusedByTheirNumber) {
   const std::string file = (scratch / "a.tsv").string();
   const auto why = [&](const std::string& line) {
     testing::write_bytes(file, "a\tb\n" + line + "\n");
-    return message_of([&] { TranslateTask({.data = file, .length = 4}).open(); });
+    return message_of([&] { TranslateTask({.source = {.data = file}, .length = 4}).open(); });
   };
   const std::string at = "[translate] " + file + ":2: ";
   EXPECT_EQ(why("abc"), at + "no tab; need a source, a tab and a target");
