@@ -1,27 +1,11 @@
-// longspan compare as a user runs it, on models that take no time: results, refusals, what is kept
-// when it is interrupted, the disk is full, memory is refused or a process is killed.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <algorithm>
+// longspan compare as a user runs it, on models that take no time: results and refusals.
 #include <chrono>
-#include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
-#include <nlohmann/json.hpp>
-#include <sstream>
-#include <string>
 #include <thread>
-#include <vector>
 
-#include "longspan/base/parallel.h"
 #include "longspan/io/json_file.h"
-#include "longspan/testing/command_line.h"
-#include "longspan/testing/even_calibration.h"
-#include "longspan/testing/failing.h"
+#include "tests/cli/compare_cli.h"
 
 namespace longspan::testing {
 namespace compare_cli_test {
@@ -29,59 +13,8 @@ namespace compare_cli_test {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using Json = nlohmann::json;
-using Arguments = std::vector<std::string>;
 
-class Compare : public ::testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    static const TemporaryDirectory cache;
-    setenv("XDG_CACHE_HOME", cache.path().c_str(), 1);
-    usual_threads_ = thread_count();
-    set_thread_count(1);
-    // Which points fit a budget then does not depend on the machine.
-    write_calibration(even_calibration());
-  }
-  static void TearDownTestSuite() {
-    unsetenv("XDG_CACHE_HOME");
-    set_thread_count(usual_threads_);
-  }
-
-  static bool has(const Arguments& words, const std::string& word) {
-    return std::ranges::find(words, word) != words.end();
-  }
-  // A tiny model, unless `more` says otherwise.
-  Arguments arguments(const Arguments& more) const {
-    const std::vector<std::pair<std::string, std::string>> usual = {
-        {"--threads", "1"}, {"--layers", "1"},   {"--d-model", "32"}, {"--heads", "2"},
-        {"--d-ff", "64"},   {"--budget", "60s"}, {"--rounds", "2"},   {"--out", out()}};
-    Arguments all = {"compare"};
-    for (const auto& [name, value] : usual) {
-      const bool idle = has(more, "--bare") && (name == "--layers" || name == "--d-ff");
-      if (!idle && !has(more, name)) all.insert(all.end(), {name, value});
-    }
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
-  }
-  std::string out() const { return (scratch_ / "compare.json").string(); }
-  Json saved() const { return Json::parse(read_bytes(out())); }
-  Json measured(const Arguments& more) const {
-    const Outcome outcome = longspan(arguments(more));
-    EXPECT_EQ(outcome.status, 0) << outcome.err;
-    return saved();
-  }
-
-  TemporaryDirectory scratch_;
-  inline static int usual_threads_ = 1;
-};
-
-Json point(const Json& record, const std::string& mechanism, int length) {
-  for (const Json& p : record.at("points")) {
-    if (p.at("mechanism") == mechanism && p.at("length") == length) return p;
-  }
-  ADD_FAILURE() << "no point of " << mechanism << " at " << length;
-  return {};
-}
+class Compare : public CompareCli {};
 
 TEST_F(Compare, MeasuresTimeMemoryErrorAndKinds) {
   const Json r = measured({"train", "--attention", "flash,full,linear", "--lengths", "32,64"});
@@ -266,65 +199,6 @@ TEST_F(Compare, ARunOnImagesHasNoTokensToShow) {
   EXPECT_THAT(outcome.err, HasSubstr("its task images gives no tokens"));
 }
 
-// The processes that `parent` started.
-std::vector<pid_t> children_of(pid_t parent) {
-  std::vector<pid_t> children;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-    std::ifstream status(entry.path() / "status");
-    pid_t id = 0;
-    for (std::string word; status >> word;) {
-      if (word == "Pid:") status >> id;
-      if (word != "PPid:") continue;
-      pid_t owner = 0;
-      status >> owner;
-      if (owner == parent) children.push_back(id);
-      break;
-    }
-  }
-  return children;
-}
-
-// Waits until it has that many, at most some seconds.
-std::vector<pid_t> wait_for_children(pid_t parent, std::size_t count) {
-  std::vector<pid_t> children;
-  for (int i = 0; i < 500 && children.size() < count; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    children = children_of(parent);
-  }
-  return children;
-}
-
-TEST_F(Compare, InterruptedKeepsWhatWasMeasured) {
-  Process process(arguments({"--attention", "flash,linear", "--rounds", "200000", "--lengths",
-                             "16,32", "--budget", "1h"}));
-  // The first length would take forever: interrupt it within.
-  ASSERT_EQ(wait_for_children(process.id(), 2).size(), 2);
-  std::this_thread::sleep_for(std::chrono::milliseconds(600));
-  expect_wrong_input(longspan(arguments({"--attention", "flash", "--overwrite"})),
-                     fmt::format("compare.json is being written by process {} on ", process.id()));
-  process.signal(SIGTERM);
-  const Outcome outcome = process.wait();
-  EXPECT_EQ(outcome.status, 128 + SIGTERM);
-  EXPECT_THAT(outcome.err, HasSubstr("interrupted; go on with --add"));
-  EXPECT_EQ(point(saved(), "flash", 16)["status"], "ok");
-  EXPECT_EQ(point(saved(), "flash", 32)["status"], "skipped");
-  EXPECT_THAT(outcome.out, HasSubstr("flash"));
-
-  // What it says goes on with it, without its settings said again.
-  const Outcome added =
-      longspan({"compare", "--add", out(), "--threads", "1", "--rounds", "1", "--quiet"});
-  EXPECT_EQ(added.status, 0) << added.err;
-  const Json whole = saved();
-  EXPECT_EQ(whole["points"].size(), 4);
-  for (const char* name : {"flash", "linear"}) {
-    EXPECT_EQ(point(whole, name, 32)["status"], "ok") << name;
-  }
-  for (const char* option : {"--batch", "--seed"}) {
-    expect_wrong_input(longspan({"compare", "--add", out(), "--threads", "1", option, "2"}),
-                       "were not measured alike");
-  }
-}
-
 TEST_F(Compare, WhereNothingCanBeMeasuredIsSaid) {
   const Outcome outcome =
       longspan(arguments({"--attention", "linformer", "--causal", "--lengths", "32"}));
@@ -337,46 +211,6 @@ TEST_F(Compare, SettingsOfAMechanismArePredictedAsItIs) {
       longspan(arguments({"--attention", "flash,window:window=4", "--lengths", "16"}));
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_EQ(point(saved(), "window:window=4", 16)["status"], "ok");
-}
-
-TEST_F(Compare, AFullDiskCostsTheFileAndNothingElse) {
-  const Outcome outcome =
-      longspan(arguments({"--attention", "flash,window,local,bigbird", "--lengths", "16"}),
-               {.file_limit = 12'000});
-  EXPECT_EQ(outcome.status, 1);
-  EXPECT_THAT(outcome.err, HasSubstr("the results were not saved"));
-  EXPECT_THAT(outcome.out, HasSubstr("on this machine"));
-  EXPECT_FALSE(std::filesystem::exists(out()));
-}
-
-TEST_F(Compare, RefusedMemoryIsARow) {
-  const Outcome outcome =
-      longspan(arguments({"train", "--bare", "--attention", "linear,full", "--lengths", "64,8192"}),
-               {.memory_limit = 550'000'000});
-  EXPECT_EQ(outcome.status, 0) << outcome.err;
-  const Json r = saved();
-  EXPECT_EQ(point(r, "full", 64)["status"], "ok");
-  const Json failed = point(r, "full", 8192);
-  EXPECT_EQ(failed["status"], "failed") << failed;
-  EXPECT_THAT(failed["reason"], HasSubstr("refused"));
-  EXPECT_EQ(point(r, "linear", 8192)["status"], "ok");
-}
-
-TEST_F(Compare, AKilledProcessIsARow) {
-  Process process(arguments(
-      {"--attention", "flash", "--rounds", "200000", "--lengths", "16", "--budget", "1h"}));
-  const std::vector<pid_t> children = wait_for_children(process.id(), 1);
-  ASSERT_EQ(children.size(), 1);
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  kill(children[0], SIGKILL);
-  const Outcome outcome = process.wait();
-  EXPECT_EQ(outcome.status, 1) << "it was the only one";
-  EXPECT_THAT(outcome.err, HasSubstr("every point failed; flash at n = 16: "));
-  EXPECT_THAT(outcome.out, HasSubstr("nothing was measured"));
-  EXPECT_THAT(outcome.out, Not(HasSubstr("on this machine")));
-  const Json p = point(saved(), "flash", 16);
-  EXPECT_EQ(p["status"], "failed");
-  EXPECT_THAT(p["reason"], HasSubstr("signal 9"));
 }
 
 TEST_F(Compare, ErrorsAreMeasuredOnAModelsOwnTensors) {
@@ -463,59 +297,6 @@ TEST_F(Compare, AsMuchAsARecordHolds) {
   expect_wrong_input(longspan(arguments({"--length", "4194304"})), "from 1 to 2^20");
 }
 
-std::vector<std::string> words_of(const std::string& line) {
-  std::istringstream in(line);
-  return {std::istream_iterator<std::string>(in), {}};
-}
-
-class Advise : public Compare {
- protected:
-  static Arguments question(const Arguments& more) {
-    Arguments all = {"advise", "--threads", "1", "--d-model", "32", "--heads", "2"};
-    if (!has(more, "--bare")) all.insert(all.end(), {"--layers", "1", "--d-ff", "64"});
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
-  }
-};
-
-// The last line is a command; it is run as it stands, but for where its results go.
-TEST_F(Advise, PrintsACommandThatRuns) {
-  for (const Arguments& more :
-       std::vector<Arguments>{{"--length", "64"},
-                              {"--length", "96", "--causal", "--train"},
-                              {"--length", "512", "--bare", "--error", "0.9", "--batch", "2"}}) {
-    const Outcome outcome = longspan(question(more));
-    ASSERT_EQ(outcome.status, 0) << outcome.err;
-    std::string line = outcome.out.substr(0, outcome.out.size() - 1);
-    line = line.substr(line.rfind('\n') + 1);
-    Arguments command = words_of(line);
-    ASSERT_EQ(command.at(0), "longspan") << outcome.out;
-    command.erase(command.begin());
-    for (const std::string& word : more) {
-      if (word == "--train") continue;
-      const bool asked = word == "--error" || word == "0.9";
-      EXPECT_EQ(std::ranges::find(command, word) == command.end(), asked) << word;
-    }
-    command.insert(command.end(),
-                   {"--budget", "60s", "--rounds", "1", "--out", out(), "--overwrite"});
-    const Outcome ran = longspan(command);
-    EXPECT_EQ(ran.status, 0) << line << ran.err;
-    EXPECT_EQ(saved()["settings"]["d_ff"], has(more, "--bare") ? 2048 : 64);
-    for (std::istringstream lines(outcome.out); std::getline(lines, line);) {
-      EXPECT_TRUE(line.size() <= 84 || line.starts_with("longspan ")) << line;
-    }
-  }
-}
-
-TEST_F(Advise, LengthsBeyondAllAreRefusedAtOnce) {
-  for (const char* length :
-       {"4000000000", "1048577", "9223372036854775807", "18446744073709551615"}) {
-    const Outcome outcome = longspan(question({"--length", length}));
-    EXPECT_EQ(outcome.status, 2) << length << outcome.err;
-    EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1) << outcome.err;
-  }
-}
-
 // cost goes on without times; who needs them measures again.
 TEST_F(Compare, AnUnusableCalibrationIsSaid) {
   const TemporaryDirectory cache;
@@ -542,79 +323,6 @@ TEST_F(Compare, AnUnusableCalibrationIsSaid) {
                                           HasSubstr("measuring this machine for 1 thread first")));
   }
   setenv("XDG_CACHE_HOME", before.c_str(), 1);
-}
-
-// Wherever the disk is full, a call of the system fails or the process is killed, the record and its
-// page are the old ones or new ones, whole.
-TEST_F(Compare, NoFaultOfTheDiskCostsTheRecord) {
-  const Arguments usual =
-      arguments({"--attention", "window", "--lengths", "16", "--rounds", "1", "--overwrite"});
-  ASSERT_EQ(longspan(usual).status, 0);
-  const std::string page = (scratch_ / "compare.html").string();
-  const auto bytes =
-      2 * static_cast<long>(std::filesystem::file_size(out()) + std::filesystem::file_size(page));
-  for (const std::string how : {"full", "error", "kill"}) {
-    int reached = 0;
-    for (int cut = 0; cut < (how == "full" ? 64 : 24); ++cut) {
-      Outcome outcome;
-      {
-        const Failing failing(how == "full" ? bytes * cut / 64 : 1 + cut, how.c_str());
-        outcome = longspan(usual);
-      }
-      if (outcome.status != 0) ++reached;
-      const int expected = how == "kill" ? 128 + SIGKILL : 1;
-      EXPECT_TRUE(outcome.status == 0 || outcome.status == expected) << outcome.err;
-      EXPECT_EQ(saved().at("format"), "longspan-compare") << how << " " << cut;
-      EXPECT_THAT(read_bytes(page), ::testing::EndsWith("</html>\n")) << how << " " << cut;
-    }
-    EXPECT_GT(reached, 8) << how;
-  }
-}
-
-// The same of what is made of a record.
-TEST_F(Compare, NoFaultOfTheDiskCostsThePage) {
-  ASSERT_EQ(longspan(arguments({"--attention", "window", "--lengths", "16"})).status, 0);
-  const std::string page = (scratch_ / "compare.html").string();
-  const std::string record = read_bytes(out());
-  const auto bytes = static_cast<long>(std::filesystem::file_size(page));
-  for (const std::string how : {"full", "error", "kill"}) {
-    int reached = 0;
-    for (int cut = 0; cut < (how == "full" ? 64 : 8); ++cut) {
-      Outcome outcome;
-      {
-        const Failing failing(how == "full" ? bytes * cut / 64 : 1 + cut, how.c_str());
-        outcome = longspan({"compare", "--render", out(), "--overwrite"});
-      }
-      if (outcome.status != 0) ++reached;
-      EXPECT_EQ(read_bytes(out()), record);
-      EXPECT_THAT(read_bytes(page), ::testing::EndsWith("</html>\n")) << how << " " << cut;
-    }
-    EXPECT_GE(reached, 3) << how;
-  }
-}
-
-// Memory that is refused once, or from then on, at 500 places of a comparison: a sentence, and the
-// record that was there.
-TEST_F(Compare, RefusedMemoryIsASentence) {
-  const Arguments usual =
-      arguments({"--attention", "window", "--lengths", "16", "--rounds", "1", "--overwrite"});
-  ASSERT_EQ(longspan(usual).status, 0);
-  int refused = 0;
-  for (int i = 0; i < 500; ++i) {
-    Outcome outcome;
-    {
-      // The first ones one by one, then ever further apart, to the end of the program.
-      const Failing failing(1 + i + i * i / 10, i % 2 == 0 ? "memory" : "no memory");
-      outcome = longspan(usual);
-    }
-    ASSERT_TRUE(outcome.status == 0 || outcome.status == 1) << i << ": " << outcome.err;
-    if (outcome.status == 1) {
-      ++refused;
-      EXPECT_THAT(outcome.err, HasSubstr("longspan: [")) << i;
-    }
-    EXPECT_EQ(saved().at("format"), "longspan-compare") << i;
-  }
-  EXPECT_GT(refused, 250);
 }
 
 }  // namespace compare_cli_test

@@ -1,5 +1,5 @@
 // Runs from the command line: options that mean nothing, resuming, divergence, help of a task.
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "longspan/tasks/registry.h"
 #include "longspan/testing/command_line.h"
 
 namespace longspan::testing {
@@ -41,6 +42,17 @@ Words copy_run(const std::string& out) {
 Words image_run(const std::string& out) {
   return {"train",   "images", "--data",   kImages, "--out",   out,         "--steps", "2",
           "--batch", "4",      "--layers", "1",     "--quiet", "--threads", "1"};
+}
+
+// "the task images; need text or mlm", of the tasks that have the option, as the registry lists them.
+std::string another_task(std::string_view task, std::string_view option) {
+  Words having;
+  for (const TaskEntry& entry : tasks()) {
+    if (entry.has_option(option)) having.emplace_back(entry.name);
+  }
+  const std::string last = having.back();
+  having.pop_back();
+  return fmt::format("the task {}; need {} or {}", task, fmt::join(having, ", "), last);
 }
 
 struct Vain {
@@ -73,7 +85,7 @@ TEST(OptionsInVain, AreRefusedByName) {
   expect_vain(image_run(m), m,
               {{{"--patch", "4"}, "--patch with the model mlp, which reads pixels; need encoder"},
                {{"--stages", "1|1"}, "--stages with the model mlp; need encoder"},
-               {{"--length", "4"}, "--length with the task images; need text, "},
+               {{"--length", "4"}, "--length with " + another_task("images", "length")},
                {{"--rule", "pepita", "--injection", "input"},
                 "--injection with the head classifier; need lm"},
                {{"--rule", "pepita", "--learners", "all"}, "--learners" + transformers},
@@ -101,7 +113,7 @@ TEST(OptionsInVain, AreRefusedByName) {
         "--lr-floor with the schedule constant; need linear or cosine"},
        {{"--schedule", "constant", "--schedule-steps", "5"},
         "--schedule-steps with the schedule constant; need linear or cosine"},
-       {{"--data", kText}, "--data with the task copy; need text, "},
+       {{"--data", kText}, "--data with " + another_task("copy", "data")},
        {{"--eval-every", "0", "--eval-windows", "5"},
         "--eval-windows with no validations; need --eval-every above 0"},
        {{"--eval-every", "0", "--patience", "5"},
@@ -109,7 +121,7 @@ TEST(OptionsInVain, AreRefusedByName) {
   expect_vain({"train", "text", "--data", kText, "--out", m}, m,
               {{{"--epochs", "1"},
                 "--epochs with text, whose sequences are drawn anew for ever; need --steps"},
-               {{"--symbols", "5"}, "--symbols with the task text; need copy, "}});
+               {{"--symbols", "5"}, "--symbols with the task text; need copy, recall or reverse"}});
   const Words encoder = {"--model", "encoder", "--heads", "2", "--d-model", "16"};
   expect_vain(image_run(m) + encoder, m,
               {{{"--untied"}, "--untied with the head classifier; need lm"}});
@@ -122,9 +134,9 @@ TEST(OptionsInVain, AreRefusedByEvalAndGenerate) {
   ASSERT_EQ(longspan(image_run(images) + Words{"--hidden", "8"}).status, 0);
   ASSERT_EQ(longspan(copy_run(copy)).status, 0);
   expect_wrong_input(longspan({"eval", images, "--length", "4"}),
-                     "[eval] --length with the task images; need text, ");
+                     "[eval] --length with " + another_task("images", "length"));
   expect_wrong_input(longspan({"eval", copy, "--data", kText}),
-                     "[eval] --data with the task copy; need text, ");
+                     "[eval] --data with " + another_task("copy", "data"));
   expect_wrong_input(longspan({"eval", images, "--memory", "4"}),
                      "[eval] --memory with the model mlp, which reads no segments; need decoder");
   expect_wrong_input(longspan({"eval", copy, "--memory", "4"}),
@@ -369,14 +381,18 @@ TEST(Directories, ThatHoldNoRunHaveASentence) {
   const std::vector<std::pair<std::string, std::string>> places = {
       {theirs, "has a model of another program; need a directory that longspan train wrote"},
       {empty, "has no model.safetensors; need a directory with"},
-      {file, "is a file; need a directory"},
-      {"", "; need a "}};
+      {file, "is a file; need a directory"}};
   for (const auto& [place, sentence] : places) {
     for (const Words& command : {Words{"generate", place}, Words{"eval", place},
                                  Words{"train", "copy", "--resume", "--out", place}}) {
       expect_wrong_input(longspan(command), sentence);
     }
   }
+  expect_wrong_input(longspan({"generate", ""}),
+                     "[checkpoint] the directory has no name; need a trained model");
+  expect_wrong_input(longspan({"eval", ""}), "[eval] checkpoint is empty; need a value");
+  expect_wrong_input(longspan({"train", "copy", "--resume", "--out", ""}),
+                     "[train] --out has no name; need a directory");
   for (const Words& how : {Words{}, Words{"--overwrite"}}) {
     expect_wrong_input(longspan(copy_run(theirs) + how), "a config.json of another program");
   }
