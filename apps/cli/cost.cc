@@ -171,6 +171,7 @@ void run(const CostOptions& o, const Common& common) {
   const bool compares = std::ranges::any_of(report.shown_rules, &has_terms);
   require(compares || o.typed_term.empty(), "[cost] {} with --rule {}, which has no such choice",
           o.typed_term, name_of(report.main_rule()));
+  check_error_space(o, workload);
   if (!o.solve.what.empty()) return print_crossovers(report, common.json);
   require((!o.formula && !o.latex) || is_full(workload),
           "[cost] the formulas are those of full attention, not of {}; need --attention full",
@@ -250,6 +251,14 @@ void add_report_options(CLI::App& command, CostOptions& o) {
 
 }  // namespace
 
+void check_error_space(const CostOptions& o, const Workload& workload) {
+  require(
+      o.typed_term != "--error-space" || workload.model.family == Family::kEncoderDecoder,
+      "[cost] --error-space with the model {}, whose error has one space; need an encoder and a "
+      "decoder",
+      workload.model.family);
+}
+
 CountValue CostReport::of_run(const CountValue& step) const {
   if (!tokens) return step;
   const auto per_step = static_cast<Integer>(workload.tokens());
@@ -283,7 +292,7 @@ void add_cost(CLI::App& app, const Common& common) {
       "  longspan cost --model gpt2 --attention flash --solve length --memory 16GiB");
   command->callback([options, command, &common] {
     modes(options->solve.what == "crossovers").check(*command);
-    for (const char* term : {"--last-layer", "--error-space", "--injection"}) {
+    for (const char* term : {"--last-layer", "--injection", "--error-space"}) {
       if (command->count(term) > 0) options->typed_term = term;
     }
     run(*options, common);

@@ -78,6 +78,8 @@ struct CostOptions {
 };
 
 LearningRule rule_from(const std::string& name);
+// Refuses --error-space where the error has one space only.
+void check_error_space(const CostOptions& o, const Workload& workload);
 // A whole number that 64 bits may not hold: "300e9", "1e24".
 void add_integer(CLI::App& command, const std::string& name, std::optional<Integer>& value,
                  const std::string& text, const std::string& group);

@@ -182,6 +182,9 @@ void set_variants(const ModelOptions& o, Workload& w) {
   override_with(o.lora_rank, c.lora_rank);
   override_with(o.batch, w.batch);
   override_with(o.attention, c.attention);
+  require(o.positions != PositionKind::kRotary || attends(c),
+          "[cost] --positions rotary with mixers alone, which have no queries to rotate; need "
+          "learned or sinusoidal");
   c.gated = c.gated || o.gated;
   c.checkpointing = c.checkpointing || o.checkpointing;
   require(!o.tied || !o.untied, "[cost] --tied and --untied; need the one or the other");

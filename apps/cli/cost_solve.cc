@@ -44,6 +44,7 @@ SolveQuestion question_from(const CostOptions& o) {
     q.most_positions = model.max_length;
   }
   q.workload = workload_from(model);
+  check_error_space(o, q.workload);
   q.terms = {.inference = o.solve.inference,
              .element = element_type(o.dtype),
              .optimizer = o.optimizer,
@@ -76,13 +77,11 @@ std::string bytes_text(Integer bytes) { return format_bytes(static_cast<std::uin
 
 // "17,179,869,184 bytes (16.0 GiB)", "1,000 FLOPs (1.000 k)"
 std::string need_text(const Need& need, const SolveBudget& budget) {
-  std::string text;
-  if (budget.bytes) {
-    text = fmt::format("{} bytes ({})", to_grouped_decimal(need.bytes), bytes_text(need.bytes));
-  }
+  std::string text =
+      fmt::format("{} bytes ({})", to_grouped_decimal(need.bytes), bytes_text(need.bytes));
   if (budget.flops) {
-    text += fmt::format("{}{} FLOPs ({})", text.empty() ? "" : ", ",
-                        to_grouped_decimal(need.work.flops), with_unit(need.work.flops));
+    text += fmt::format(", {} FLOPs ({})", to_grouped_decimal(need.work.flops),
+                        with_unit(need.work.flops));
   }
   return text;
 }

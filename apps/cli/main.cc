@@ -29,13 +29,24 @@ constexpr int kWrongInput = 2;
 constexpr const char* kNoMemory =
     "[memory] the machine refused more memory; use a smaller model, batch or length";
 
+// Said without asking for more.
+void say_no_memory() {
+  for (const char* text : {"longspan: ", kNoMemory, "\n"}) std::fputs(text, stderr);
+}
+
+// The runtime of OpenMP, refused memory or a thread of its own, exits from where it is.
+bool running = true;
+void explain_exit() {
+  if (running) say_no_memory();
+}
+
 // What leaves a destructor ends the program. Where it is that memory was refused, as to the list
-// with whose help JSON is destroyed, it is the same sentence, said without asking for more.
+// with whose help JSON is destroyed, it is the same sentence.
 [[noreturn]] void end_with_a_sentence() {
   try {
     if (std::current_exception() != nullptr) throw;
   } catch (const std::bad_alloc&) {
-    for (const char* text : {"longspan: ", kNoMemory, "\n"}) std::fputs(text, stderr);
+    say_no_memory();
     std::_Exit(kFailure);
   } catch (...) {  // a fault of the program, to be looked into
   }
@@ -142,7 +153,11 @@ int run_and_explain(int argc, char** argv) {
 }  // namespace longspan::cli
 
 int main(int argc, char** argv) {
-  std::set_terminate(longspan::cli::end_with_a_sentence);
-  longspan::cli::prepare_streams();
-  return longspan::cli::finish_output(longspan::cli::run_and_explain(argc, argv));
+  using namespace longspan::cli;
+  std::set_terminate(end_with_a_sentence);
+  std::atexit(explain_exit);
+  prepare_streams();
+  const int status = finish_output(run_and_explain(argc, argv));
+  running = false;
+  return status;
 }

@@ -12,7 +12,6 @@
 #include "applies.h"
 #include "command.h"
 #include "longspan/base/config.h"
-#include "longspan/layers/branches.h"
 #include "longspan/training/training_run.h"
 #include "stage_flags.h"
 #include "stop.h"
@@ -196,14 +195,8 @@ void limit_model_options(CLI::App& command, TrainOptions& o) {
           "positions", [](const RunConfig& run) -> PositionKind { return run.model.positions; },
           [](PositionKind kind) { return kind == PositionKind::kAxial; }));
   o.applies.only(command, {"--heads", "--kv-heads"},
-                 only_where(
-                     [](const RunConfig& run) {
-                       const auto layers = split_list(run.model.attention, '|');
-                       return std::ranges::any_of(layers, [](const std::string& name) {
-                         return find_branch(name) == nullptr;
-                       });
-                     },
-                     "mixers alone, which have no heads; need an attention in some layer"));
+                 only_where([](const RunConfig& run) { return attends(run.model); },
+                            "mixers alone, which have no heads; need an attention in some layer"));
   o.applies.only(command, {"--decoder-layers"}, only_families({Family::kEncoderDecoder}));
   o.applies.only(
       command,
@@ -280,7 +273,14 @@ void run_train(TrainOptions& o, const CLI::App& command, const Common& common) {
   options.run.model.tied = !o.untied;
   o.stages.set(options.run.model);
   options.asked = typed_fields(command, options.run);
-  options.review = [&](const RunConfig& run) { o.applies.check("train", run); };
+  options.review = [&](const RunConfig& run) {
+    o.applies.check("train", run);
+    // Which is what --positions is unless given.
+    require(options.resume || run.model.family == Family::kPerceptron ||
+                run.model.positions != PositionKind::kRotary || attends(run.model),
+            "[train] rotary positions with mixers alone, which have no queries to rotate; need "
+            "--positions learned or sinusoidal");
+  };
   TrainingRun run(options);
   if (run.was_done()) return report_done(run, options.out, common);
   if (!common.quiet) report_beginning(run, options.out);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "longspan/base/config.h"
+#include "longspan/layers/branches.h"
 
 namespace longspan {
 
@@ -73,6 +74,12 @@ void check_stages(const ModelConfig& c) {
 std::string turn_of(const std::string& specification, std::size_t layer) {
   const std::vector<std::string> turns = split_list(specification, '|');
   return turns[layer % turns.size()];
+}
+
+bool attends(const ModelConfig& config) {
+  return std::ranges::any_of(split_list(config.attention, '|'), [](const std::string& layer) {
+    return find_branch(layer) == nullptr;  // a mechanism
+  });
 }
 
 std::vector<std::size_t> layers_of_stages(const ModelConfig& config) {

@@ -153,6 +153,9 @@ struct ModelConfig {
 // What a layer takes of "a|b", whose parts the layers take in turn.
 std::string turn_of(const std::string& specification, std::size_t layer);
 
+// Whether some layer has queries and keys: mixers alone have neither heads nor rotary positions.
+bool attends(const ModelConfig& config);
+
 // The numbers of "4|4|4"; none where it is empty.
 std::vector<std::size_t> layers_of_stages(const ModelConfig& config);
 

@@ -140,6 +140,9 @@ ModelConfig longformer_config(const Fields& f) {
   std::vector<std::size_t> windows = f.sizes("attention_window");
   require(!windows.empty(), "[{}] attention_window is empty; need one, or one for each layer",
           kWho);
+  require(windows.size() == 1 || windows.size() == c.layers,
+          "[{}] attention_window has {} numbers for {} layers; need one, or one for each layer",
+          kWho, windows.size(), c.layers);
   if (std::ranges::count(windows, windows.front()) == std::ssize(windows)) windows.resize(1);
   c.attention = fmt::format("longformer:window={}", fmt::join(windows, "|longformer:window="));
   return c;

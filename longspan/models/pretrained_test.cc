@@ -330,6 +330,12 @@ TEST(Pretrained, SaysWhatIsWrongWithAConfig) {
   EXPECT_NE(message(llama(), "head_dim", 16).find("heads of another width"), std::string::npos);
   EXPECT_NE(message(bert("RoFormerForMaskedLM"), "embedding_size", 4).find("another width"),
             std::string::npos);
+  EXPECT_EQ(message_of([] {
+              config_from_hugging_face(
+                  with(longformer(), {{"num_hidden_layers", 3}, {"attention_window", {2, 4}}}));
+            }),
+            "[pretrained] attention_window has 2 numbers for 3 layers; need one, or one for each "
+            "layer");
   EXPECT_EQ(message_of([] { config_from_hugging_face(Json::array()); }),
             "[pretrained] the config is array; need an object");
 }

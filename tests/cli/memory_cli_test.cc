@@ -15,9 +15,7 @@
 namespace longspan::testing {
 namespace memory_cli_test {
 
-using ::testing::AnyOf;
 using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
 struct Training {
   const char* attention;
@@ -75,7 +73,7 @@ TEST(RefusedMemory, OfATrainingStepCostsNothing) {
         << call << " " << t.attention << ": " << outcome.status << " " << outcome.err;
     if (outcome.status == 1) {
       ++refused;
-      EXPECT_THAT(outcome.err, AnyOf(StartsWith("longspan: ["), HasSubstr("libgomp: "))) << call;
+      EXPECT_THAT(outcome.err, HasSubstr("longspan: [")) << call;
     }
     std::vector<float> now;
     EXPECT_EQ(message_of([&] { now = weights(m); }), "") << call;
