@@ -43,7 +43,7 @@ struct AdviseOptions {
 AdviceQuestion question_of(const AdviseOptions& o) {
   AdviceQuestion q;
   q.settings = o.settings;
-  q.settings.task = o.train ? CompareTask::kTrain : CompareTask::kForward;
+  q.settings.phase = o.train ? ComparePhase::kTrain : ComparePhase::kForward;
   q.settings.threads = static_cast<std::uint64_t>(thread_count());
   q.length = o.length;
   check_question(q);
@@ -106,8 +106,8 @@ std::string command_of(const AdviceQuestion& q, const AdviceCandidate& pick) {
   std::string text = fmt::format(
       "longspan compare {} --attention {}{} --length {} --d-model {} --heads {} --batch {} "
       "--threads {}",
-      s.task.name(), pick.attention == "flash" ? "" : "flash,", pick.attention, q.length, s.d_model,
-      s.heads, s.batch, s.threads);
+      s.phase.name(), pick.attention == "flash" ? "" : "flash,", pick.attention, q.length,
+      s.d_model, s.heads, s.batch, s.threads);
   text += s.bare ? " --bare" : fmt::format(" --layers {} --d-ff {}", s.layers, s.d_ff);
   if (s.causal) text += " --causal";
   return text;
@@ -117,7 +117,7 @@ nlohmann::json as_json(const AdviceQuestion& q, const Advice& advice) {
   const auto number = [](const std::optional<double>& value) {
     return value ? nlohmann::json(*value) : nlohmann::json(nullptr);
   };
-  nlohmann::json json = {{"length", q.length},          {"task", q.settings.task.name()},
+  nlohmann::json json = {{"length", q.length},          {"phase", q.settings.phase.name()},
                          {"causal", q.settings.causal}, {"memory", number(q.memory)},
                          {"error", number(q.error)},    {"pick", nullptr},
                          {"command", nullptr},          {"candidates", nlohmann::json::array()}};

@@ -120,7 +120,7 @@ std::filesystem::path place_of(const CompareOptions& o) {
 CompareOptions as_known(CompareOptions o, const CompareRecord& known) {
   CompareSettings settings = known.settings;
   const auto flag_of = [](std::string_view key) {
-    std::string flag = key == "task" ? "task" : fmt::format("--{}", key);
+    std::string flag = key == "phase" ? "phase" : fmt::format("--{}", key);
     std::ranges::replace(flag, '_', '-');
     return flag;
   };
@@ -336,7 +336,7 @@ void describe(const CompareOptions& o, CompareRulesOptions& rules) {
 
 void add_options(CLI::App& command, CompareOptions& o) {
   CompareSettings& s = o.settings;
-  add_choice(command, "task", s.task, "A pass or a whole training step");
+  add_choice(command, "phase", s.phase, "A pass or a whole training step");
   command.add_option("--attention", o.attention,
                      "KIND[:key=value,…],… as longspan list names them; all unless given");
   const char* group = "Options";

@@ -9,7 +9,7 @@
 
 namespace longspan::cli {
 
-// Names are of options, "--out" or "task", or of a group of them, "Model".
+// Names are of options, "--out" or "phase", or of a group of them, "Model".
 class Modes {
  public:
   using Names = std::vector<std::string>;

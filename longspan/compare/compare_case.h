@@ -17,7 +17,7 @@ struct CompareCase {
   std::string attention;
   std::uint64_t length = 0;
 
-  bool trains() const { return settings.task == CompareTask::kTrain; }
+  bool trains() const { return settings.phase == ComparePhase::kTrain; }
   ModelConfig model() const;
   RunShape shape() const { return {settings.batch, length, 0}; }
   // Attention alone; with `heads` of the heads, all where it is 0.

@@ -21,9 +21,9 @@ inline constexpr FieldRange kPartBytes{0.0, 0x1p60};
 inline constexpr FieldRange kComparedError{0.0, 1e30};
 inline constexpr FieldRange kComparedRate{0.0, 1e24};  // per second
 
-enum class CompareTask : std::uint8_t { kForward, kTrain };
-constexpr Names<2> names_of(CompareTask /*kind*/) {
-  return {"compare", "task", {"forward", "train"}};
+enum class ComparePhase : std::uint8_t { kForward, kTrain };
+constexpr Names<2> names_of(ComparePhase /*kind*/) {
+  return {"compare", "phase", {"forward", "train"}};
 }
 
 enum class PointStatus : std::uint8_t {
@@ -37,7 +37,7 @@ constexpr Names<4> names_of(PointStatus /*kind*/) {
 }
 
 struct CompareSettings {
-  Choice<CompareTask> task = CompareTask::kForward;
+  Choice<ComparePhase> phase = ComparePhase::kForward;
   bool bare = false;  // attention alone, without the model around it
   std::uint64_t layers = 4;
   std::uint64_t d_model = 512;
@@ -53,7 +53,7 @@ struct CompareSettings {
 
   template <class Self, class See>
   static void visit(Self& self, See see) {
-    see("task", self.task);
+    see("phase", self.phase);
     see("bare", self.bare);
     see("layers", self.layers, kComparedCount);
     see("d_model", self.d_model, kComparedCount);

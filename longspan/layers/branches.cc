@@ -6,6 +6,7 @@
 #include "longspan/base/config.h"
 #include "longspan/layers/experts.h"
 #include "longspan/layers/fourier_mixer.h"
+#include "longspan/layers/short_convolution.h"
 
 namespace longspan {
 
@@ -56,6 +57,14 @@ std::unique_ptr<Branch> make_fourier(std::string_view options, const BranchSite&
       FourierMixerConfig{.causal = site.block.attention.causal, .cross = false});
 }
 
+std::unique_ptr<Branch> make_convolution(std::string_view options, const BranchSite& site) {
+  ShortConvolutionConfig config;
+  parse_options("conv", options, config);
+  const MultiHeadAttentionConfig& block = site.block.attention;
+  return std::make_unique<ShortConvolution>(site.parameters, site.name, config, block.d_model,
+                                            block.bias);
+}
+
 constexpr std::array kBranches = {
     BranchKind{"attention", BranchRole::kMixer, "attention", MultiHeadAttention::kMeter,
                "self-attention by a mechanism", &make_self},
@@ -65,6 +74,8 @@ constexpr std::array kBranches = {
                "attention of a pooled sequence to what it was pooled from", &make_pooled},
     BranchKind{"fnet", BranchRole::kMixer, "mixer", FourierMixer::kMeter,
                "the Fourier transform over positions and features", &make_fourier},
+    BranchKind{"conv", BranchRole::kMixer, "convolution", ShortConvolution::kMeter,
+               "a short causal convolution of every channel", &make_convolution},
     BranchKind{"dense", BranchRole::kFeedForward, "feed_forward", FeedForward::kMeter,
                "two matrices and an activation, gated if asked", &make_dense},
     BranchKind{"experts", BranchRole::kFeedForward, "feed_forward", FeedForward::kMeter,
@@ -106,7 +117,7 @@ std::string mixer_of(std::string_view specification) {
   const BranchKind* kind = find_branch(specification);
   if (kind == nullptr) return "attention:" + std::string(specification);
   require(kind->role == BranchRole::kMixer,
-          "[block] '{}' does not mix tokens; need a mechanism or fnet", kind->name);
+          "[block] '{}' does not mix tokens; need a mechanism, fnet or conv", kind->name);
   return std::string(specification);
 }
 

@@ -1,4 +1,5 @@
 // Token by token with the cache gives what the whole sequence gives.
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -48,6 +49,16 @@ std::vector<Case> cases() {
         all.push_back({c.attention + "_" + wiring + "_" + positions, c, prefill});
       }
     }
+  }
+  ModelConfig convolved;
+  convolved.attention = "conv:width=3|flash";
+  convolved.layers = 2;
+  convolved.d_model = 24;
+  convolved.heads = 4;
+  convolved.vocab = 17;
+  convolved.max_length = 80;
+  for (const std::size_t prefill : {1, 2, 5}) {
+    all.push_back({fmt::format("conv_{}", prefill), convolved, prefill});
   }
   return all;
 }

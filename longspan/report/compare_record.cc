@@ -110,6 +110,15 @@ class RecordChecker {
   const CompareRecord& r_;
 };
 
+// Earlier versions called it the task.
+json with_phase(json value) {
+  json& settings = value.at("settings");
+  if (settings.is_object() && settings.contains("task")) {
+    settings.emplace("phase", settings.at("task"));
+  }
+  return value;
+}
+
 }  // namespace
 
 const ComparePoint* CompareRecord::find(std::string_view mechanism, std::uint64_t length) const {
@@ -136,7 +145,7 @@ CompareRecord compare_record_from(std::string_view where, const json& value) {
     require(value.contains(needed), "{}: has no '{}'", where, needed);
   }
   CompareRecord record;
-  read_record({where, ""}, value, record);
+  read_record({where, ""}, with_phase(value), record);
   RecordChecker(where, record).run();
   return record;
 }

@@ -22,7 +22,7 @@ CompareRecord example() {
   r.created = "2026-01-31T12:00:00Z";
   r.command = "longspan compare";
   r.machine = {"a \"CPU\"", 2, 2.5e10, "Linux", "AVX2"};
-  r.settings.task = CompareTask::kTrain;
+  r.settings.phase = ComparePhase::kTrain;
   r.lengths = {256, 512};
   r.roofline = {1.8e11, 2e10};
   CompareMechanism flash;
@@ -65,6 +65,15 @@ TEST(CompareRecord, ComesBackFromJsonAsItWas) {
   EXPECT_EQ(once["mechanisms"][0]["class"], "exact");
   EXPECT_EQ(once["format"], "longspan-compare");
   EXPECT_TRUE(once["points"][0]["error"].is_null());
+}
+
+TEST(CompareRecord, EarlierVersionsCalledThePhaseTheTask) {
+  json earlier = to_json(example());
+  earlier["settings"].erase("phase");
+  earlier["settings"]["task"] = "train";
+  EXPECT_EQ(compare_record_from("[compare]", earlier).settings.phase, ComparePhase::kTrain);
+  earlier["settings"]["task"] = "sleep";
+  EXPECT_THAT(message(earlier), HasSubstr("settings.phase"));
 }
 
 TEST(CompareRecord, WhatIsNotANumberIsNull) {

@@ -341,12 +341,12 @@ void summarize(CompareRecord& r) {
 }
 
 void check_alike(const CompareSettings& a, const CompareSettings& b) {
-  require(a.task == b.task && a.bare == b.bare && a.layers == b.layers && a.d_model == b.d_model &&
-              a.heads == b.heads && a.d_ff == b.d_ff && a.batch == b.batch &&
-              a.causal == b.causal && a.threads == b.threads && a.inputs == b.inputs &&
-              a.seed == b.seed,
-          "[compare] the two were not measured alike; need the same model, task, threads, seed and "
-          "inputs");
+  require(
+      a.phase == b.phase && a.bare == b.bare && a.layers == b.layers && a.d_model == b.d_model &&
+          a.heads == b.heads && a.d_ff == b.d_ff && a.batch == b.batch && a.causal == b.causal &&
+          a.threads == b.threads && a.inputs == b.inputs && a.seed == b.seed,
+      "[compare] the two were not measured alike; need the same model, phase, threads, seed and "
+      "inputs");
 }
 
 CompareRecord merge(const CompareRecord& base, const CompareRecord& more) {

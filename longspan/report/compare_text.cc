@@ -82,10 +82,10 @@ std::string text_heading(const CompareRecord& r) {
       s.bare ? fmt::format("attention alone, {} heads of {}", s.heads, s.d_model / s.heads)
              : fmt::format("{} of {} layer{} × {}", s.causal ? "decoder" : "encoder", s.layers,
                            s.layers == 1 ? "" : "s", s.d_model);
-  const std::string task = s.task == CompareTask::kTrain
-                               ? (s.bare ? "forward and backward" : "training step")
-                               : "forward";
-  return fmt::format("{}, {}, batch {}{}; {} thread{}, {}", model, task, s.batch,
+  const std::string phase = s.phase == ComparePhase::kTrain
+                                ? (s.bare ? "forward and backward" : "training step")
+                                : "forward";
+  return fmt::format("{}, {}, batch {}{}; {} thread{}, {}", model, phase, s.batch,
                      s.causal ? ", causal" : "", s.threads, s.threads == 1 ? "" : "s",
                      r.machine.cpu);
 }

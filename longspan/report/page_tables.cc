@@ -148,9 +148,9 @@ std::string facts_list(const CompareRecord& record) {
       record.points, [](const ComparePoint& p) { return p.time && p.time->measured; });
   std::string html = "<dl class=\"facts\" id=\"facts\">\n";
   html += term("Model", escape_html(model_text(s)));
-  html += term("Task",
-               fmt::format("{}{}, batch {}, {} thread{}", s.task.name(), s.causal ? ", causal" : "",
-                           s.batch, s.threads, s.threads == 1 ? "" : "s"));
+  html += term(
+      "Task", fmt::format("{}{}, batch {}, {} thread{}", s.phase.name(), s.causal ? ", causal" : "",
+                          s.batch, s.threads, s.threads == 1 ? "" : "s"));
   if (!record.lengths.empty()) {
     html += term("Lengths", fmt::format("{} to {}", whole(record.lengths.front()),
                                         whole(record.lengths.back())));

@@ -81,6 +81,7 @@ class Formula {
 
   Cost embedding(const Site& site, bool typed) const;
   Cost attention(const Site& site) const;
+  Cost convolution(const Site& site) const;
   Cost experts(const std::string& specification, const Site& site, Work& again);
   Cost feed_forward(Count rows) const;
   void stack(Site site, std::size_t layers, std::size_t frozen);
@@ -159,6 +160,22 @@ Cost Formula::feed_forward(Count rows) const {
   return cost;
 }
 
+// w taps of every channel of R real rows, and a bias.
+Cost Formula::convolution(const Site& site) const {
+  const std::string options = mixer_of(c_, site);
+  const std::size_t at = options.find("width=");
+  const Count width = at == std::string::npos ? 4 : std::stoul(options.substr(at + 6));
+  Count elements = 0;
+  for (std::size_t b = 0; b < batch_.batch; ++b) {
+    elements += real_tokens(site.key_lengths, b, site.m) * d();
+  }
+  const Work taps = maccs(width * elements);
+  const Work bias = flops(Kind::kAdd, c_.bias && c_.attention_bias ? elements : 0);
+  Cost cost{.forward = taps + bias, .backward = taps};
+  if (!adapts(c_)) cost.update = taps + bias;
+  return cost;
+}
+
 // T real tokens of M rows choose k of E experts, which compute S rows together.
 Cost Formula::experts(const std::string& specification, const Site& site, Work& again) {
   ExpertOptions o;
@@ -212,6 +229,8 @@ void Formula::stack(Site site, std::size_t layers, std::size_t frozen) {
     if (mixer_of(c_, site) == "fnet") {
       const Work mixing = fourier_work(batch_.batch, site.m, c_.d_model);
       add("fnet", {.forward = mixing, .backward = mixing});
+    } else if (mixer_of(c_, site).starts_with("conv")) {
+      add("conv", convolution(site));
     } else {
       add("mha", attention(reads));
     }

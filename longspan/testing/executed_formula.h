@@ -8,6 +8,7 @@
 //                                            its bias M·out FLOPs forward and update
 //   add & norm      LayerNorm 8d + 5 forward, 9d + 2 backward, 3d update a row (RMSNorm 5d + 4,
 //                   7d + 1, 2d), the residual addition among them; dropout d more each way, but for fnet
+//   convolution     w·d MACCs a real row in each phase, its bias d FLOPs forward and update
 //   recomputed      (reversible, checkpointed) backward has the forward once more
 //   loss            cross-entropy 5 forward an output and 1 backward a counted row; squared error 4 (3
 //                   where nothing is trained) and 3 an output

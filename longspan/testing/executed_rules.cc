@@ -99,7 +99,11 @@ Work Passes::stack(Site site, std::size_t layers, std::size_t frozen) const {
   Work work;
   for (site.layer = frozen; site.layer < layers; ++site.layer) {
     work += norm;
-    if (mixer_of(c_, site) != "fnet") work += attention(site);
+    if (mixer_of(c_, site).starts_with("conv")) {
+      work += norm;  // the difference of its outputs, which are as many
+    } else if (mixer_of(c_, site) != "fnet") {
+      work += attention(site);
+    }
     if (translates(c_) && site.part == ModelPart::kDecoder) {
       work += norm + attention(cross_site(site, batch_));
     }

@@ -7,6 +7,7 @@
 
 #include "longspan/attention/registry.h"
 #include "longspan/base/random.h"
+#include "longspan/layers/branches.h"
 
 namespace longspan::testing {
 
@@ -85,7 +86,7 @@ void draw_stages(Draws& draw, std::size_t length, ModelConfig& c) {
   c.stage_pool = draw.once_in(2) ? "max" : "mean";
   c.stage_cls = draw.once_in(2);
   c.stage_truncate = draw.once_in(2);
-  const bool attends = c.attention != "fnet";
+  const bool attends = find_branch(c.attention) == nullptr;
   c.unpooled_keys =
       attends && (abilities_of(c.attention).cross || abilities_of(c.attention).pooled);
 }
@@ -155,6 +156,9 @@ ModelCase sample_guest(std::uint64_t n) {
                                0.5 * draw.between(1, 4), 0.01 * draw.below(2), draw.below(2));
   if (draw.once_in(3)) c.feed_forward = draw.once_in(2) ? "dense" : c.feed_forward + "|dense";
   draw_stages(draw, sample.shape.length, c);
+  if (c.family == Family::kDecoder && draw.once_in(2)) {
+    c.attention = fmt::format("conv:width={}|{}", draw.between(1, 5), c.attention);
+  }
   sample.name += fmt::format(" {} {} {}", c.attention, c.feed_forward, c.stages);
   return sample;
 }

@@ -178,8 +178,12 @@ std::vector<ModelCase> encoder_cases() {
   ModelConfig fourier = small("encoder");
   fourier.wiring = Wiring::kPostNorm;
   fourier.attention = "fnet|flash";
+  ModelConfig convolved = small("encoder");
+  convolved.attention = "conv:width=3|flash";
   const BatchShape padded{.batch = 3, .length = 5, .padded = true};
-  return {{"fourier", fourier, {.batch = 2, .length = 6}},
+  return {{"convolved", convolved, padded},
+          {"convolved_dropout", with_dropout(convolved), padded},
+          {"fourier", fourier, {.batch = 2, .length = 6}},
           {"fourier_dropout", with_dropout(fourier), {.batch = 2, .length = 6}},
           {"tagger", tagger, padded},
           {"bert", bert(), {.batch = 3, .length = 6, .padded = true, .typed = true}},

@@ -161,6 +161,30 @@ class ReferenceModel {
   }
 
   bool mixes(std::size_t layer) const { return turn_of(c_.attention, layer) == "fnet"; }
+  bool convolves(std::size_t layer) const {
+    return turn_of(c_.attention, layer).starts_with("conv");
+  }
+
+  // y_t = b + Σ_i W_i·x_{t−w+1+i} of the real tokens of each sequence; padding gives zeros.
+  Tensor<S> convolved(const std::string& name, const Side& side, const Tensor<S>& x) const {
+    const Tensor<S> taps = w_.template get<S>(name + ".weight");
+    const Tensor<S> bias =
+        c_.bias && c_.attention_bias ? w_.template get<S>(name + ".bias") : Tensor<S>(1, x.cols);
+    Tensor<S> y(x.rows, x.cols);
+    for (std::size_t row = 0; row < x.rows; ++row) {
+      const std::size_t t = row % side.length;
+      const std::size_t b = row / side.length;
+      if (!side.lengths.empty() && t >= static_cast<std::size_t>(side.lengths[b])) continue;
+      for (std::size_t c = 0; c < x.cols; ++c) {
+        y(row, c) = bias(0, c);
+        for (std::size_t i = 0; i < taps.rows; ++i) {
+          const std::size_t ago = taps.rows - 1 - i;
+          if (ago <= t) y(row, c) += taps(i, c) * x(row - ago, c);
+        }
+      }
+    }
+    return y;
+  }
 
   // Re(F_n·x·F_d) of each sequence, term by term.
   Tensor<S> mixed(const Tensor<S>& x, std::size_t length) const {
@@ -231,6 +255,8 @@ class ReferenceModel {
     Tensor<S> y;
     if (which == 0 && mixes(i / per_layer)) {
       return mixed(x, side.length);  // without dropout
+    } else if (which == 0 && convolves(i / per_layer)) {
+      y = convolved(layer + ".convolution", side, x);
     } else if (which == 0) {
       y = attention(layer + ".attention", side, key, x, nullptr, {});
     } else if (which == 1 && context != nullptr) {
@@ -247,7 +273,11 @@ class ReferenceModel {
     const std::size_t per_layer = cross ? 3 : 2;
     const std::size_t which = i % per_layer;
     const std::string layer = side.name + "." + std::to_string(i / per_layer);
-    if (which == 0) return layer + (mixes(i / per_layer) ? ".mixer_norm" : ".attention_norm");
+    if (which == 0) {
+      return layer + (mixes(i / per_layer)       ? ".mixer_norm"
+                      : convolves(i / per_layer) ? ".convolution_norm"
+                                                 : ".attention_norm");
+    }
     return layer + (which == 1 && cross ? ".cross_norm" : ".feed_forward_norm");
   }
 

@@ -19,7 +19,7 @@ class Compare : public CompareCli {};
 TEST_F(Compare, MeasuresTimeMemoryErrorAndKinds) {
   const Json r = measured({"train", "--attention", "flash,full,linear", "--lengths", "32,64"});
   EXPECT_EQ(r["format"], "longspan-compare");
-  EXPECT_EQ(r["settings"]["task"], "train");
+  EXPECT_EQ(r["settings"]["phase"], "train");
   EXPECT_EQ(r["lengths"], Json({32, 64}));
   EXPECT_EQ(r["points"].size(), 6);
   for (const Json& p : r["points"]) {

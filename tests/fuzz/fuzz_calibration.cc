@@ -23,7 +23,7 @@ constexpr std::uint64_t kLength = 64;
 
 CompareSettings small_settings() {
   CompareSettings settings;
-  settings.task = CompareTask::kTrain;
+  settings.phase = ComparePhase::kTrain;
   settings.layers = 1;
   settings.d_model = 16;
   settings.heads = 2;

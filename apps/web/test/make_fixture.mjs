@@ -172,7 +172,7 @@ const record = {
   machine: {cpu: "Fixture CPU @ 2.60GHz", cores: 2, memory_bytes: 25769803776, os: "Debian GNU/Linux 12",
             instruction_set: "AVX2"},
   versions: {longspan: "0.1.0", onednn: "2.6.3", highway: "1.0.3", compiler: "g++ 12.2.0"},
-  settings: {task: "forward", bare: false, layers: model.layers, d_model: model.d, heads: model.heads,
+  settings: {phase: "forward", bare: false, layers: model.layers, d_model: model.d, heads: model.heads,
              d_ff: model.ff, batch: 1, causal: false, threads: 1, inputs: "random", budget_seconds: 120, seed: 1},
   lengths, roofline,
   mechanisms: catalogue.map((m) => {

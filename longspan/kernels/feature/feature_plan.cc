@@ -78,20 +78,36 @@ FeatureRange FeaturePlan::block(std::size_t b, std::size_t index) const {
   return r;
 }
 
+std::size_t FeaturePlan::alike(std::size_t b, std::size_t index, std::size_t last) const {
+  const std::size_t first = index * kFeatureBlock;
+  std::size_t stop = std::min(last, shape_.n / kFeatureBlock);  // whole blocks
+  if (index >= stop) return 1;
+  // Where padding begins, and where the queries of a causal shape do, blocks change.
+  const std::size_t queries = shape_.causal && shape_.n > shape_.m ? shape_.n - shape_.m : 0;
+  for (const std::size_t change : {shape_.keys(b), queries}) {
+    if (first >= change) continue;
+    stop = std::min(stop, change / kFeatureBlock);
+    if (index >= stop) return 1;
+  }
+  return stop - index;
+}
+
 FeatureCounts FeaturePlan::forward_counts() const {
   FeatureCounts c;
   for (std::size_t b = 0; b < shape_.batch; ++b) {
     for (std::size_t part = 0; part < parts; ++part) {
       // All parts but the last are looked at twice if causal.
       const std::uint64_t times = shape_.causal && part + 1 < parts ? 2 : 1;
-      for (std::size_t t = first_block(part); t < first_block(part + 1); ++t) {
+      const std::size_t last = first_block(part + 1);
+      for (std::size_t t = first_block(part), run = 1; t < last; t += run) {
+        run = alike(b, t, last);
         const FeatureRange r = block(b, t);
         const FeatureQueries q{{nullptr, r.queries, 0}, r.keys, r.seen};
-        c.keys += times * r.keys;
-        c.absorbed += times * r.keys;
-        c.blocks += r.keys > 0 ? times : 0;
-        c.reads += group() * r.queries;
-        c.pairs += group() * q.pairs();
+        c.keys += run * times * r.keys;
+        c.absorbed += run * times * r.keys;
+        c.blocks += r.keys > 0 ? run * times : 0;
+        c.reads += run * group() * r.queries;
+        c.pairs += run * group() * q.pairs();
       }
     }
     if (map_.kind == FeatureKind::kShifted) c.shifted += shape_.keys(b);
@@ -118,13 +134,15 @@ FeatureCounts FeaturePlan::backward_counts() const {
   for (std::size_t b = 0; b < shape_.batch; ++b) {
     real += shape_.keys(b);
     for (std::size_t part = 0; shape_.causal && part < parts; ++part) {
-      for (std::size_t t = first_block(part); t < first_block(part + 1); ++t) {
+      const std::size_t last = first_block(part + 1);
+      for (std::size_t t = first_block(part), run = 1; t < last; t += run) {
+        run = alike(b, t, last);
         const FeatureRange r = block(b, t);
         const FeatureQueries q{{nullptr, r.queries, 0}, r.keys, r.seen};
-        c.query_pairs += group() * q.pairs();
-        again += part > 0 ? group() * r.queries : 0;
+        c.query_pairs += run * group() * q.pairs();
+        again += part > 0 ? run * group() * r.queries : 0;
         // The scan for dq raises c, the reverse scan lowers it, as does adding up.
-        c.blocks += (r.keys > 0 ? 1 : 0) + 1 + (part > 0 ? 1 : 0);
+        c.blocks += run * ((r.keys > 0 ? 1 : 0) + 1 + (part > 0 ? 1 : 0));
       }
     }
   }

@@ -59,6 +59,8 @@ class FeaturePlan {
     return query_blocks() * part / query_parts;
   }
   FeatureRange block(std::size_t b, std::size_t index) const;
+  // How many blocks from `index` on, before `last`, have as many keys, queries and pairs.
+  std::size_t alike(std::size_t b, std::size_t index, std::size_t last) const;
   // Queries that stand before every key.
   std::size_t blind() const {
     return shape_.causal && shape_.m > shape_.n ? shape_.m - shape_.n : 0;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "longspan/base/random.h"
+#include "longspan/kernels/feature/feature_plan.h"
 #include "longspan/kernels/feature/feature_ref.h"
 #include "longspan/testing/for_each_target.h"
 
@@ -183,6 +184,40 @@ void check(const std::string& name, const FeatureMap& map, const FeatureShape& s
   EXPECT_TRUE(p.backward_work == p.cost.backward)
       << p.backward_work.maccs << " " << p.backward_work.other_flops() << " predicted "
       << p.cost.backward.maccs << " " << p.cost.backward.other_flops();
+}
+
+// Runs of blocks that are counted as one have the same counts, and end where they change.
+TEST(FeaturePlan, CountsAlikeBlocksAtOnce) {
+  const std::vector<std::int32_t> lengths = {0, 1, 63, 64, 65, 200, 512, 700};
+  for (const bool causal : {false, true}) {
+    for (const std::size_t m : {1U, 64U, 100U, 640U, 700U, 900U}) {
+      FeatureShape shape{.batch = lengths.size(),
+                         .heads = 1,
+                         .kv_heads = 1,
+                         .m = m,
+                         .n = 700,
+                         .d = 4,
+                         .e = 4,
+                         .causal = causal,
+                         .key_lengths = lengths};
+      const FeatureMap map{.kind = FeatureKind::kElu};
+      const detail::FeaturePlan plan(map, shape);
+      for (std::size_t b = 0; b < lengths.size(); ++b) {
+        std::size_t runs = 0;
+        for (std::size_t t = 0, run = 1; t < plan.blocks(); t += run, ++runs) {
+          run = plan.alike(b, t, plan.blocks());
+          const detail::FeatureRange first = plan.block(b, t);
+          for (std::size_t i = t; i < t + run; ++i) {
+            const detail::FeatureRange r = plan.block(b, i);
+            EXPECT_EQ(r.keys, first.keys) << b << " " << m << " " << i;
+            EXPECT_EQ(r.queries, first.queries) << b << " " << m << " " << i;
+            EXPECT_EQ(r.seen, first.seen) << b << " " << m << " " << i;
+          }
+        }
+        EXPECT_LE(runs, 6U) << b << " " << m;
+      }
+    }
+  }
 }
 
 TEST(FeatureScan, AgreesWithTheDefinition) {

@@ -1,0 +1,62 @@
+#include "longspan/layers/short_convolution.h"
+
+#include <cmath>
+
+#include "longspan/base/config.h"
+#include "longspan/base/error.h"
+
+namespace longspan {
+
+ShortConvolution::ShortConvolution(Parameters& parameters, const std::string& name,
+                                   const ShortConvolutionConfig& config, std::size_t d_model,
+                                   bool bias) {
+  check_numbers("conv", config);
+  // The deviation of what is drawn evenly from ±1/√w.
+  const float deviation = 1.0F / std::sqrt(3.0F * static_cast<float>(config.width));
+  taps_ = &parameters.declare(name + ".weight", config.width, d_model,
+                              Initializer::normal(deviation), Role::kMechanism);
+  if (bias) {
+    bias_ = &parameters.declare(name + ".bias", d_model, Initializer::zeros(), Role::kMechanism);
+  }
+}
+
+void ShortConvolution::check(const Pass& pass) const {
+  require(pass.history_length == 0,
+          "[conv] cannot read earlier segments; need attention with a history");
+}
+
+Convolution ShortConvolution::convolution(const Pass& pass) const {
+  return {.sequences = {pass.length, pass.lengths},
+          .taps = taps_->matrix(),
+          .bias = bias_ == nullptr ? nullptr : bias_->value.data()};
+}
+
+void ShortConvolution::forward(const BranchForward& call) const {
+  Convolution all = convolution(call.pass);
+  const DecodeCache* cache = call.beside.cache;
+  if (cache == nullptr) return convolve(all, call.x, call.y);
+  require(cache->used + call.pass.length <= cache->capacity,
+          "[decode] {} tokens do not fit behind {} in a cache of {}", call.pass.length, cache->used,
+          cache->capacity);
+  const Matrix before(cache->data, call.pass.batch * (taps_->rows - 1), taps_->cols);
+  all.before = before;
+  convolve(all, call.x, call.y);
+  if (before.rows > 0) keep_last_rows(call.pass.length, call.x, before);
+}
+
+Kept ShortConvolution::backward(const BranchBackward& call) const {
+  convolve_backward(convolution(call.pass), call.dy, call.dx);
+  return {};
+}
+
+void ShortConvolution::accumulate(const BranchUpdate& call) const {
+  if (!trained()) return;
+  convolve_update(convolution(call.pass), call.x, call.dy, taps_->gradient_matrix(),
+                  bias_ == nullptr ? nullptr : bias_->gradient.data());
+}
+
+void ShortConvolution::size_cache(std::size_t /*context*/, DecodeCache& cache) const {
+  cache.floats = cache.zeroed = cache.batch * (taps_->rows - 1) * taps_->cols;
+}
+
+}  // namespace longspan
