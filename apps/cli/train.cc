@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <memory>
@@ -61,6 +62,9 @@ void add_model_options(CLI::App& command, TrainOptions& o) {
   add_number(command, "--axial-width", m.axial_width, "Of their rows; columns have the rest",
              from_to(0, 1e6), group);
   add_number(command, "--dropout", m.dropout, "Dropout", from_below(0, 1), group);
+  add_number(command, "--init-deviation", m.init_deviation,
+             "Deviation of the first weights; 1/√width unless given", above_to(0, 100), group)
+      ->default_str("");
   command.add_flag("--no-bias", o.no_bias, "No biases in linear layers")->group(group);
   command
       .add_flag("--checkpointing", m.checkpointing,
@@ -187,7 +191,7 @@ void limit_model_options(CLI::App& command, TrainOptions& o) {
       command,
       {"--d-model", "--heads", "--kv-heads", "--d-ff", "--attention", "--feed-forward", "--wiring",
        "--norm", "--gated", "--positions", "--checkpointing", "--frozen-layers", "--lora-rank",
-       "--lora-alpha", "--untied", "--branch-signal", "--learners"},
+       "--lora-alpha", "--untied", "--branch-signal", "--learners", "--init-deviation"},
       only_families({Family::kEncoder, Family::kDecoder, Family::kEncoderDecoder}));
   o.applies.only(
       command, {"--axial-rows", "--axial-width"},
@@ -272,6 +276,11 @@ void run_train(TrainOptions& o, const CLI::App& command, const Common& common) {
   options.run.model.bias = !o.no_bias;
   options.run.model.tied = !o.untied;
   o.stages.set(options.run.model);
+  // The usual 0.02 is that of wide models; a narrow one would take long to begin to learn.
+  if (command.count("--init-deviation") == 0) {
+    options.run.model.init_deviation =
+        1.0F / std::sqrt(static_cast<float>(options.run.model.d_model));
+  }
   options.asked = typed_fields(command, options.run);
   options.review = [&](const RunConfig& run) {
     o.applies.check("train", run);

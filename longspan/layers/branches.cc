@@ -61,8 +61,8 @@ std::unique_ptr<Branch> make_convolution(std::string_view options, const BranchS
   ShortConvolutionConfig config;
   parse_options("conv", options, config);
   const MultiHeadAttentionConfig& block = site.block.attention;
-  return std::make_unique<ShortConvolution>(site.parameters, site.name, config, block.d_model,
-                                            block.bias);
+  return std::make_unique<ShortConvolution>(site.parameters, site.name, config,
+                                            Channels{block.d_model, block.bias, block.deviation});
 }
 
 constexpr std::array kBranches = {

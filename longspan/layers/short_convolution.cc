@@ -1,22 +1,18 @@
 #include "longspan/layers/short_convolution.h"
 
-#include <cmath>
-
 #include "longspan/base/config.h"
 #include "longspan/base/error.h"
 
 namespace longspan {
 
 ShortConvolution::ShortConvolution(Parameters& parameters, const std::string& name,
-                                   const ShortConvolutionConfig& config, std::size_t d_model,
-                                   bool bias) {
+                                   const ShortConvolutionConfig& config, const Channels& channels) {
   check_numbers("conv", config);
-  // The deviation of what is drawn evenly from ±1/√w.
-  const float deviation = 1.0F / std::sqrt(3.0F * static_cast<float>(config.width));
-  taps_ = &parameters.declare(name + ".weight", config.width, d_model,
-                              Initializer::normal(deviation), Role::kMechanism);
-  if (bias) {
-    bias_ = &parameters.declare(name + ".bias", d_model, Initializer::zeros(), Role::kMechanism);
+  taps_ = &parameters.declare(name + ".weight", config.width, channels.d_model,
+                              Initializer::normal(channels.deviation), Role::kMechanism);
+  if (channels.bias) {
+    bias_ = &parameters.declare(name + ".bias", channels.d_model, Initializer::zeros(),
+                                Role::kMechanism);
   }
 }
 

@@ -22,10 +22,17 @@ struct ShortConvolutionConfig {
   }
 };
 
+// Taps begin as small as embeddings do: what a branch adds must not drown the token at first.
+struct Channels {
+  std::size_t d_model = 0;
+  bool bias = true;
+  float deviation = 0.02F;
+};
+
 class ShortConvolution final : public Branch, public Contrastive {
  public:
   ShortConvolution(Parameters& parameters, const std::string& name,
-                   const ShortConvolutionConfig& config, std::size_t d_model, bool bias);
+                   const ShortConvolutionConfig& config, const Channels& channels);
 
   static constexpr std::string_view kMeter = "conv";
   std::string_view meter_name() const override { return kMeter; }

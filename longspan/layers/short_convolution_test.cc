@@ -21,7 +21,7 @@ constexpr std::size_t kChannels = 7;
 
 struct Built {
   explicit Built(std::size_t width, bool bias = true)
-      : layer(parameters, "c", {.width = width}, kChannels, bias) {
+      : layer(parameters, "c", {.width = width}, {.d_model = kChannels, .bias = bias}) {
     parameters.allocate();
     parameters.initialize(3);
     testing::randomize(parameters, 4);
@@ -135,8 +135,9 @@ TEST(ShortConvolution, AllocatesNothing) {
 
 TEST(ShortConvolution, RefusesWithASentence) {
   Parameters parameters;
-  EXPECT_EQ(testing::message_of(
-                [&] { const ShortConvolution wide(parameters, "c", {.width = 17}, 4, true); }),
+  EXPECT_EQ(testing::message_of([&] {
+              const ShortConvolution wide(parameters, "c", {.width = 17}, {.d_model = 4});
+            }),
             "[conv] width is 17; need a whole number from 1 to 16");
   const Built built(4);
   Pass pass;
