@@ -15,22 +15,22 @@
 #include "calibration_cache.h"
 #include "command.h"
 #include "compare_make.h"
+#include "compare_results.h"
 #include "compare_rules.h"
 #include "compare_run.h"
 #include "compare_source.h"
+#include "compare_task.h"
 #include "longspan/base/error.h"
 #include "longspan/base/memory.h"
 #include "longspan/base/parallel.h"
-#include "longspan/io/atomic_file.h"
 #include "longspan/io/json_file.h"
-#include "longspan/io/process_lock.h"
 #include "longspan/io/record_json.h"
 #include "longspan/report/compare_summary.h"
 #include "longspan/report/compare_text.h"
 #include "longspan/report/page.h"
+#include "longspan/report/quality_record.h"
 #include "modes.h"
 #include "output.h"
-#include "output_file.h"
 #include "stop.h"
 #include "terminal.h"
 
@@ -48,10 +48,8 @@ struct CompareOptions {
   std::uint64_t rounds = 5;
   double budget = 120.0;  // seconds
   std::string from;
-  std::string out;
-  std::string add, render, against;
+  ComparePlaces places;
   bool csv = false;
-  Existing existing = Existing::kKept;
   // Whether the user said so much: "--layers".
   std::function<bool(const std::string& flag)> typed;
 };
@@ -60,59 +58,6 @@ CompareRecord read_compare(const std::string& path) {
   CompareRecord record = compare_record_from("[compare] " + path, read_json(path));
   summarize(record);
   return record;
-}
-
-void write_page(const std::filesystem::path& path, const CompareRecord& record) {
-  AtomicFile file("compare", path);
-  file.write(comparison_page(record));
-  file.commit();
-}
-
-// The record as JSON, and the page beside it. What cannot be saved is shown all the same; the
-// complaint comes last.
-class Results {
- public:
-  // `known`: a record that is added to; what this program does not know of it stays in it.
-  Results(std::filesystem::path path, nlohmann::json known)
-      : path_(std::move(path)), lock_("compare", lock_of(path_), path_), known_(std::move(known)) {}
-
-  void save(const CompareRecord& record) {
-    try {
-      nlohmann::json whole = known_;
-      whole.update(to_json(record), true);
-      write_json(path_, whole);
-      write_page(page(), record);
-      problem_.clear();
-    } catch (const std::exception& e) {
-      problem_ = e.what();
-    }
-  }
-  const std::string& problem() const { return problem_; }
-  const std::filesystem::path& path() const { return path_; }
-  std::filesystem::path page() const { return page_of(path_); }
-
- private:
-  std::filesystem::path path_;
-  ProcessLock lock_;
-  nlohmann::json known_;
-  std::string problem_;
-};
-
-// Where the results go, checked before anything is measured: to --out, to the record that is added
-// to, or to a name that is free.
-std::filesystem::path place_of(const CompareOptions& o) {
-  std::filesystem::path path = !o.out.empty()   ? std::filesystem::path(o.out)
-                               : !o.add.empty() ? std::filesystem::path(o.add)
-                                                : free_name("compare.json");
-  require(path.extension() != ".html",
-          "[compare] --out is '{}'; need another ending for the record: the page ends in .html",
-          path.string());
-  std::error_code ignored;
-  const bool added = !o.add.empty() && std::filesystem::equivalent(path, o.add, ignored);
-  const Existing existing = added ? Existing::kReplaced : o.existing;
-  check_output("compare", path, existing);
-  check_output("compare", page_of(path), existing);
-  return path;
 }
 
 // A record is added to under its own settings, and what it lacks is measured, unless the user says
@@ -189,8 +134,8 @@ void show(const CompareRecord& record, const std::optional<CompareRecord>& again
   flush_output();
 }
 
-void note(const Common& common, const std::string& text) {
-  if (!common.quiet) fmt::print(stderr, "{}\n", text);
+void save(const CompareRecord& record, Results& results) {
+  results.save(to_json(record), comparison_page(record));
 }
 
 // How a run ended.
@@ -250,7 +195,7 @@ Ending measure(const PlanRequest& request, const Calibration& calibration, Compa
         if (q.mechanism == p.mechanism && q.length == p.length) q = p;
       }
     }
-    results.save(current());
+    save(current(), results);
   };
   const bool whole = run_comparison(plan, run);
   Ending ending = ending_of(whole, record.points);
@@ -258,38 +203,22 @@ Ending measure(const PlanRequest& request, const Calibration& calibration, Compa
   return ending;
 }
 
-void finish(const Results& results, const Common& common) {
-  if (!results.problem().empty()) {
-    throw SystemError(fmt::format("[compare] the results were not saved: {}", results.problem()));
-  }
-  note(common,
-       fmt::format("results: {}\npage:    {}", results.path().string(), results.page().string()));
-}
-
 // The record is only read; its page is made where there is none, and where the user says.
 void render(const CompareOptions& o, const Common& common) {
-  require(o.out.empty() || std::filesystem::path(o.out).extension() == ".html",
-          "[compare] --out is '{}'; need a name that ends in .html for the page", o.out);
-  const CompareRecord record = read_compare(o.render);
-  const std::filesystem::path page = page_of(o.out.empty() ? o.render : o.out);
-  std::error_code ignored;
-  const bool kept = o.out.empty() && o.existing == Existing::kKept &&
-                    std::filesystem::is_regular_file(page, ignored);
-  if (!kept) check_output("compare", page, o.existing);
+  const RenderedPage page = rendered_page(o.places);
+  const CompareRecord record = read_compare(o.places.render);
   std::optional<CompareRecord> against;
-  if (!o.against.empty()) against = read_compare(o.against);
+  if (!o.places.against.empty()) against = read_compare(o.places.against);
   show(record, against, o, common);
-  if (!kept) write_page(page, record);
-  note(common,
-       fmt::format("page: {}{}", page.string(), kept ? ", as it was; --overwrite renews it" : ""));
+  page.write(comparison_page(record), common);
 }
 
 void run(const CompareOptions& given, const Common& common) {
-  if (!given.render.empty()) return render(given, common);
+  if (!given.places.render.empty()) return render(given, common);
   CompareOptions o = given;
   std::optional<CompareRecord> known;
-  if (!o.add.empty()) {
-    known = read_compare(o.add);
+  if (!o.places.add.empty()) {
+    known = read_compare(o.places.add);
     o = as_known(std::move(o), *known);
     // As many as it was measured with, unless the user says otherwise.
     if (common.threads == 0) set_thread_count(static_cast<int>(known->settings.threads));
@@ -302,16 +231,16 @@ void run(const CompareOptions& given, const Common& common) {
                              o.from));
   }
   std::optional<CompareRecord> against;
-  if (!o.against.empty()) against = read_compare(o.against);
-  const std::filesystem::path place = place_of(o);
+  if (!o.places.against.empty()) against = read_compare(o.places.against);
+  const std::filesystem::path place = place_of(o.places);
   const Calibration calibration = calibration_for(common);
-  Results results(place, o.add.empty() ? nlohmann::json::object() : read_json(o.add));
+  Results results(place, o.places.add.empty() ? nlohmann::json::object() : read_json(o.places.add));
   CompareRecord record;
   const Ending ending =
       measure(request, calibration, record, known ? &*known : nullptr, results, common);
-  results.save(record);
+  save(record, results);
   show(record, against, o, common);
-  finish(results, common);
+  results.finish(common);
   if (!ending.whole) {
     throw Stopped{StopGuard::signal(), fmt::format("[compare] interrupted; go on with --add {}",
                                                    results.path().string())};
@@ -333,6 +262,20 @@ void describe(const CompareOptions& o, CompareRulesOptions& rules) {
   if (o.length > 0) rules.length = o.length;
   rules.train.seed = s.seed;
 }
+
+// What is compared on a task.
+void describe(const CompareOptions& o, const CompareRulesOptions& rules, CompareTaskOptions& task) {
+  task.attention = o.attention;
+  task.settings = o.settings;
+  task.steps = rules.steps;
+  task.learning_rate = rules.train.schedule.peak;
+  task.budget = o.budget;
+  task.places = o.places;
+  task.csv = o.csv;
+  task.typed = o.typed;
+}
+
+bool is_quality(const std::string& path) { return is_quality_record(read_json(path)); }
 
 void add_options(CLI::App& command, CompareOptions& o) {
   CompareSettings& s = o.settings;
@@ -364,14 +307,17 @@ void add_options(CLI::App& command, CompareOptions& o) {
              group);
   group = "Results";
   command
-      .add_option("--out", o.out,
+      .add_option("--out", o.places.out,
                   "File for the results, or the page of --render; compare.json or the next free "
                   "name unless given")
       ->group(group);
-  add_overwrite(command, o.existing)->group(group);
-  command.add_option("--add", o.add, "Measure what this file has not, and add it")->group(group);
-  command.add_option("--render", o.render, "Show this file again, measure nothing")->group(group);
-  command.add_option("--against", o.against, "Beside a run of another machine")->group(group);
+  add_overwrite(command, o.places.existing)->group(group);
+  command.add_option("--add", o.places.add, "Measure what this file has not, and add it")
+      ->group(group);
+  command.add_option("--render", o.places.render, "Show this file again, measure nothing")
+      ->group(group);
+  command.add_option("--against", o.places.against, "Beside a run of another machine")
+      ->group(group);
   command.add_flag("--csv", o.csv, "Comma-separated values")->group(group);
 }
 
@@ -383,7 +329,9 @@ void add_compare(CLI::App& app, const Common& common) {
       "Time, memory and error of every attention on this machine, predicted and measured");
   const auto options = std::make_shared<CompareOptions>();
   const auto rules = std::make_shared<CompareRulesOptions>();
+  const auto task = std::make_shared<CompareTaskOptions>();
   add_options(*command, *options);
+  add_compare_task_options(*command, *task);
   add_compare_rules_options(*command, *rules);
   command->footer(
       "Examples:\n"
@@ -392,24 +340,41 @@ void add_compare(CLI::App& app, const Common& common) {
       "  longspan compare --bare --attention flash,linformer,performer --length 65536\n"
       "  longspan compare --add compare.json --budget 5m\n"
       "  longspan compare --render compare.json --against other.json\n"
+      "  longspan compare --task recall --attention flash,linear,performer,reformer --seeds 3\n"
       "  longspan compare --rules --text book.txt --layers 2 --d-model 64 --length 64 --batch 12");
   const std::string rule_group = command->get_option("--rules")->get_group();
-  const Modes modes = Modes()
-                          .only("--render", {"--out", "--overwrite", "--against", "--csv"})
-                          .only("--rules", {rule_group, "--attention", "--length", "--layers",
-                                            "--d-model", "--heads", "--d-ff", "--batch", "--seed"})
-                          .needs({rule_group}, {"--rules"})
-                          .apart("--bare", {"--layers", "--d-ff"})
-                          .needs({"--overwrite"}, {"--out", "--render"});
-  command->callback([options, rules, command, modes, &common] {
+  const std::string task_group = command->get_option("--task")->get_group();
+  const Modes modes =
+      Modes()
+          .only("--render", {"--out", "--overwrite", "--against", "--csv"})
+          .only("--rules", {rule_group, kCompareTraining, "--attention", "--length", "--layers",
+                            "--d-model", "--heads", "--d-ff", "--batch", "--seed"})
+          .only("--task", {task_group, kCompareTraining, "--attention", "--budget", "--layers",
+                           "--d-model", "--heads", "--batch", "--seed", "Results"})
+          .needs({rule_group}, {"--rules"})
+          .needs({kCompareTraining}, {"--rules", "--task", "--add"})
+          .needs({"--seeds"}, {"--task", "--add"})
+          .apart("--bare", {"--layers", "--d-ff"})
+          .needs({"--overwrite"}, {"--out", "--render"});
+  command->callback([options, rules, task, command, modes, &common] {
     modes.check(*command);
     options->typed = [command](const std::string& flag) {
       const CLI::Option* option = command->get_option_no_throw(flag);
       return option != nullptr && option->count() > 0;
     };
-    if (!rules->rules) return run(*options, common);
-    describe(*options, *rules);
-    run_compare_rules(*rules, common);
+    if (rules->rules) {
+      describe(*options, *rules);
+      return run_compare_rules(*rules, common);
+    }
+    describe(*options, *rules, *task);
+    const ComparePlaces& places = options->places;
+    if (!places.render.empty() && is_quality(places.render)) return render_quality(*task, common);
+    const bool adds = !places.add.empty() && is_quality(places.add);
+    if (adds || command->count("--task") > 0) return run_compare_task(*task, common);
+    require(command->count("--seeds") + command->count("--steps") + command->count("--lr") == 0,
+            "[compare] --seeds, --steps or --lr with {}, which has no trials; need one of --task",
+            places.add);
+    run(*options, common);
   });
 }
 

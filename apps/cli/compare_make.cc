@@ -9,6 +9,7 @@
 #include <ctime>
 #include <fstream>
 #include <iterator>
+#include <utility>
 
 #include "command.h"
 #include "longspan/attention/registry.h"
@@ -78,13 +79,21 @@ CompareMechanism mechanism(const std::string& spec, const PlanRequest& request,
 
 }  // namespace
 
+RecordHead record_head() {
+  return {fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))),
+          command_line(),
+          machine(),
+          {LONGSPAN_VERSION, onednn_version(), highway_version(), "g++ " __VERSION__}};
+}
+
 CompareRecord make_record(const ComparePlan& plan, const PlanRequest& request,
                           const CompareRoofline& roofline) {
   CompareRecord r;
-  r.created = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
-  r.command = command_line();
-  r.machine = machine();
-  r.versions = {LONGSPAN_VERSION, onednn_version(), highway_version(), "g++ " __VERSION__};
+  RecordHead head = record_head();
+  r.created = std::move(head.created);
+  r.command = std::move(head.command);
+  r.machine = std::move(head.machine);
+  r.versions = std::move(head.versions);
   r.settings = request.settings;
   r.lengths = plan.lengths;
   std::ranges::sort(r.lengths);

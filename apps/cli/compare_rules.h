@@ -10,6 +10,9 @@
 
 namespace longspan::cli {
 
+// What --rules and --task both read; what a task's protocol says where nothing is typed.
+inline constexpr const char* kCompareTraining = "Training (--rules, --task)";
+
 struct CompareRulesOptions {
   CompareRulesOptions() { train.schedule.warmup = 20; }
 

@@ -9,10 +9,10 @@ ShortConvolution::ShortConvolution(Parameters& parameters, const std::string& na
                                    const ShortConvolutionConfig& config, const Channels& channels) {
   check_numbers("conv", config);
   taps_ = &parameters.declare(name + ".weight", config.width, channels.d_model,
-                              Initializer::normal(channels.deviation), Role::kMechanism);
+                              Initializer::normal(channels.deviation), Role::kBranchOutput);
   if (channels.bias) {
     bias_ = &parameters.declare(name + ".bias", channels.d_model, Initializer::zeros(),
-                                Role::kMechanism);
+                                Role::kBranchOutput);
   }
 }
 
@@ -41,7 +41,9 @@ void ShortConvolution::forward(const BranchForward& call) const {
 }
 
 Kept ShortConvolution::backward(const BranchBackward& call) const {
-  convolve_backward(convolution(call.pass), call.dy, call.dx);
+  Convolution back = convolution(call.pass);
+  back.taps = taps_->backward_matrix();
+  convolve_backward(back, call.dy, call.dx);
   return {};
 }
 

@@ -26,7 +26,7 @@ Role role_by_name(const Parameter& p) {
   if (holds(p.name, ".lora_")) {
     return holds(p.name, ".out.") ? Role::kOutputAdapter : Role::kAdapter;
   }
-  if (holds(p.name, ".out.")) return Role::kBranchOutput;
+  if (holds(p.name, ".out.") || holds(p.name, ".convolution.")) return Role::kBranchOutput;
   return p.name.ends_with(".weight") || p.name.ends_with(".bias") ? Role::kProjection
                                                                   : Role::kMechanism;
 }

@@ -8,6 +8,7 @@
 
 #include "longspan/report/compare_plot.h"
 #include "longspan/report/compare_summary.h"
+#include "longspan/report/csv.h"
 #include "longspan/report/lines.h"
 
 namespace longspan {
@@ -235,17 +236,6 @@ std::string prediction_text(const ComparePrediction& p) {
   return text + ", " + counted(p.points, "point");
 }
 
-std::string csv_number(const std::optional<double>& value) {
-  return value ? fmt::format("{}", *value) : "";
-}
-
-std::string quoted(std::string text) {
-  if (text.find_first_of(",\"\n") == std::string::npos) return text;
-  for (std::size_t i = 0; (i = text.find('"', i)) != std::string::npos; i += 2)
-    text.insert(i, "\"");
-  return "\"" + text + "\"";
-}
-
 }  // namespace
 
 std::string compare_text(const CompareRecord& r, std::size_t width) {
@@ -278,12 +268,12 @@ std::string compare_csv(const CompareRecord& r) {
     const CompareError e = p.error.value_or(CompareError{});
     const CompareWork w = p.work.value_or(CompareWork{});
     text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
-                        quoted(p.mechanism), p.length, p.status, csv_number(t.predicted),
+                        csv_text(p.mechanism), p.length, p.status, csv_number(t.predicted),
                         csv_number(t.low), csv_number(t.high), csv_number(t.measured),
                         csv_number(t.spread_low), csv_number(t.spread_high), t.rounds,
                         csv_number(m.parameters), csv_number(m.predicted), csv_number(m.measured),
                         csv_number(m.resident), csv_number(e.output), csv_number(e.gradient),
-                        w.maccs, w.flops, w.bytes, quoted(p.reason));
+                        w.maccs, w.flops, w.bytes, csv_text(p.reason));
   }
   return text;
 }

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "longspan/base/memory.h"
 
@@ -42,6 +43,18 @@ std::string escape_html(std::string_view text) {
         break;
       default:
         out += c;
+    }
+  }
+  return out;
+}
+
+std::string script_json(const nlohmann::json& json) {
+  std::string out;
+  for (const char c : json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)) {
+    if (c == '<') {
+      out += "\\u003c";
+    } else {
+      out += c;
     }
   }
   return out;

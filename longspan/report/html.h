@@ -1,6 +1,7 @@
 // Pieces of HTML: text that is safe inside it, numbers with their exact value, tables.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,6 +11,9 @@ namespace longspan {
 
 // & < > " ' as entities: safe in text and in quoted attributes.
 std::string escape_html(std::string_view text);
+
+// JSON inside a <script>: nothing in it can end the element or open a comment.
+std::string script_json(const nlohmann::json& json);
 
 // "453 µs", "12.3 ms", "1.23 s", "2 min 5 s": three digits that count.
 std::string seconds_text(double seconds);

@@ -15,19 +15,7 @@ namespace {
 
 using Slot = std::string (*)(const CompareRecord&);
 
-// JSON inside a <script>: nothing in it can end the element or open a comment.
-std::string embedded_json(const CompareRecord& record) {
-  std::string out;
-  for (const char c :
-       to_json(record).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)) {
-    if (c == '<') {
-      out += "\\u003c";
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
+std::string embedded_json(const CompareRecord& record) { return script_json(to_json(record)); }
 
 std::string heading(const CompareRecord& record) {
   return escape_html(fmt::format("{} attentions on {}", record.mechanisms.size(),

@@ -36,6 +36,19 @@ struct ModelNeeds {
   std::size_t source_length = 0;  // the encoder's
 };
 
+// How mechanisms are compared on a task unless somebody says otherwise: a model and a course that
+// tell them apart in minutes.
+struct Protocol {
+  std::size_t layers = 2;
+  std::size_t d_model = 64;
+  std::size_t heads = 2;
+  Choice<PositionKind> positions = PositionKind::kLearned;
+  std::string before;  // what every other layer has in the place of the mechanism; empty: none does
+  std::uint64_t steps = 1000;
+  std::size_t batch = 32;
+  double learning_rate = 1e-3;
+};
+
 enum class Split : std::uint8_t { kTraining, kValidation, kTest, kAll };
 constexpr Names<4> names_of(Split /*kind*/) {
   return {"task", "split", {"training", "validation", "test", "all"}};
@@ -121,6 +134,7 @@ class Task {
   // The data in a few words.
   virtual std::string describe() const = 0;
   virtual ModelNeeds needs() const = 0;
+  virtual Protocol protocol() const { return {}; }
 
   // How many a split has, 0 where there is no such split. Throws Error where the data are too few
   // to train on.

@@ -11,9 +11,6 @@
 
 namespace longspan {
 
-namespace {
-
-// What the task says of the model; the rest is the user's.
 void fit(const ModelNeeds& needs, std::size_t hidden, ModelConfig& model) {
   model.family = needs.family;
   model.head = needs.head;
@@ -28,6 +25,8 @@ void fit(const ModelNeeds& needs, std::size_t hidden, ModelConfig& model) {
     model.decoder_layers = model.layers;
   }
 }
+
+namespace {
 
 std::string absolute_path(const std::string& path) {
   std::error_code ignored;
@@ -52,12 +51,7 @@ std::string shown(const nlohmann::json& value) {
 }  // namespace
 
 TrainingRun::TrainingRun(const TrainingOptions& options) : options_(options) {
-  require(!options_.out.empty(), "[train] --out has no name; need a directory");
-  std::error_code ignored;
-  const bool there = std::filesystem::exists(options_.out, ignored);
-  require(!there || std::filesystem::is_directory(options_.out, ignored),
-          "[train] {} is a file; need a directory", options_.out);
-  if (there) lock();
+  if (options_.saves) check_place();
   if (options_.resume) {
     go_on();
   } else {
@@ -87,8 +81,17 @@ TrainingRun::TrainingRun(const TrainingOptions& options) : options_(options) {
   first_step_ = trainer_->steps();
 }
 
+void TrainingRun::check_place() {
+  require(!options_.out.empty(), "[train] --out has no name; need a directory");
+  std::error_code ignored;
+  const bool there = std::filesystem::exists(options_.out, ignored);
+  require(!there || std::filesystem::is_directory(options_.out, ignored),
+          "[train] {} is a file; need a directory", options_.out);
+  if (there) lock();
+}
+
 void TrainingRun::require_free() const {
-  if (options_.resume) return;
+  if (options_.resume || !options_.saves) return;
   const auto& out = options_.out;
   require(!is_foreign(out),
           "[train] {} has a config.json of another program; need another place in --out", out);
@@ -200,6 +203,12 @@ std::span<const Batch> TrainingRun::batches(std::uint64_t step) {
   return batches_;
 }
 
+Judgement TrainingRun::evaluate(Split split, TrainingObserver& observer) {
+  return longspan::evaluate(*model_, *task_, split, {.batch = config_.data.batch, .stops = [&] {
+                                                       return observer.stops();
+                                                     }});
+}
+
 void TrainingRun::judge(TrainingObserver& observer, TrainingResult& result) {
   const EvaluateOptions options{.batch = config_.data.batch,
                                 .limit = config_.course.eval_examples,
@@ -207,7 +216,7 @@ void TrainingRun::judge(TrainingObserver& observer, TrainingResult& result) {
   try {
     patience_.due = true;
     result.judged.push_back(
-        {trainer_->steps(), evaluate(*model_, *task_, task_->held_out(), options)});
+        {trainer_->steps(), longspan::evaluate(*model_, *task_, task_->held_out(), options)});
   } catch (const EvaluationStopped&) {
     result.interrupted = true;
     return;
@@ -216,7 +225,7 @@ void TrainingRun::judge(TrainingObserver& observer, TrainingResult& result) {
   const JudgedStep& judged = result.judged.back();
   observer.judged(judged);
   const bool better = patience_.improved(judged.judgement.loss(), judged.step);
-  if (better && config_.course.keep_best) {
+  if (better && config_.course.keep_best && options_.saves) {
     save(std::filesystem::path(options_.out) / "best", config_, *model_, *trainer_, patience_);
   }
 }
@@ -234,7 +243,7 @@ void TrainingRun::align(TrainingObserver& observer, std::span<const Batch> step_
 void TrainingRun::save_now(TrainingResult& result) {
   result.divergence = diverged_weights(*model_, trainer_->steps());
   if (result.divergence) return;
-  save(options_.out, config_, *model_, *trainer_, patience_);
+  if (options_.saves) save(options_.out, config_, *model_, *trainer_, patience_);
   result.saved = trainer_->steps();
 }
 
@@ -297,14 +306,14 @@ TrainingResult TrainingRun::run(TrainingObserver& observer) {
     lock_.reset();
     return result;
   }
-  if (!lock_) {
+  if (!lock_ && options_.saves) {
     make_directory("train", options_.out);
     lock();
     if (trainer_->steps() == 0) require_free();  // another one may have come and gone
   }
   if (first_step_ == 0) {
     save_now(result);
-    forget_best();
+    if (options_.saves) forget_best();
   }
   Pace pace;
   if (patience_.due) judge(observer, result);

@@ -20,6 +20,9 @@
 
 namespace longspan {
 
+// What the task says of the model; the rest is the user's. `hidden` is the width of a perceptron.
+void fit(const ModelNeeds& needs, std::size_t hidden, ModelConfig& model);
+
 struct TrainingOptions {
   // Of a fresh run: its model beyond what the task needs, its learning, the task's options and its
   // course; of a resumed one only what is asked for.
@@ -31,6 +34,7 @@ struct TrainingOptions {
   std::size_t hidden = 1024;         // width of a perceptron
   bool resume = false;
   bool overwrite = false;
+  bool saves = true;  // or nothing is kept of it but what run() returns
   // The fields of `run` that a resumed one is asked for, as in config.json, "model/heads", and
   // what people call them, "--heads".
   std::map<std::string, std::string> asked = {};
@@ -92,6 +96,9 @@ class TrainingRun {
   // is then the last one whose weights gave a loss and a gradient.
   TrainingResult run(TrainingObserver& observer);
 
+  // Of the model as it is, on all examples of the split.
+  Judgement evaluate(Split split, TrainingObserver& observer);
+
   const RunConfig& config() const { return config_; }
   const Task& task() const { return *task_; }
   const Model& model() const { return *model_; }
@@ -113,6 +120,7 @@ class TrainingRun {
   void take_changes(bool had_course);
   // What a configuration lacks until the task is open.
   void complete(RunConfig& config) const;
+  void check_place();
   void require_free() const;
   std::span<const Batch> batches(std::uint64_t step);
   void judge(TrainingObserver& observer, TrainingResult& result);

@@ -46,7 +46,7 @@ TEST(CommandLine, HelpHasExamples) {
 TEST(CommandLine, TrainsEvaluatesAndGenerates) {
   const TemporaryDirectory scratch;
   const std::string model = (scratch / "model").string();
-  const Outcome train = longspan(small_training(model, {"--json"}));
+  const Outcome train = longspan(small_training(model, {"--json", "--init-deviation", "0.02"}));
   ASSERT_EQ(train.status, 0) << train.err;
   const auto trained = nlohmann::json::parse(train.out);
   EXPECT_EQ(trained["step"], 8);

@@ -1,0 +1,136 @@
+#include "longspan/report/quality_summary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "longspan/base/error.h"
+#include "longspan/base/number.h"
+#include "longspan/report/html.h"
+
+namespace longspan {
+
+namespace {
+
+bool better(const QualitySettings& s, double a, double b) { return s.higher ? a > b : a < b; }
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+Standing standing_of(const QualitySettings& s, const std::vector<const QualityTrial*>& trials) {
+  Standing standing{.mechanism = trials.front()->mechanism, .trials = trials.size()};
+  std::vector<double> seconds;
+  for (const QualityTrial* t : trials) {
+    if (t->status != PointStatus::kOk) {
+      if (standing.reason.empty()) standing.reason = t->reason;
+      continue;
+    }
+    const double q = *t->quality;
+    const bool first = standing.trained++ == 0;
+    standing.mean += q;
+    if (first || better(s, q, standing.best)) standing.best = q;
+    if (first || better(s, standing.worst, q)) standing.worst = q;
+    seconds.push_back(*t->step_seconds);
+    standing.memory = *t->memory;
+    standing.state = t->state;
+  }
+  if (standing.trained > 0) {
+    standing.mean /= static_cast<double>(standing.trained);
+    standing.step_seconds = median(seconds);
+  }
+  return standing;
+}
+
+// A difference that the spread of the seeds of either explains.
+bool within_spread(const QualitySettings& s, const Standing& a, const Standing& best) {
+  return a.trained > 0 && !better(s, best.worst, a.best);
+}
+
+std::string conclusion_of(const QualityRecord& r) {
+  const QualitySettings& s = r.settings;
+  const std::vector<Standing> all = standings(r);
+  if (all.empty() || all.front().trained == 0) return "nothing was trained, so nothing follows";
+  const Standing& best = all.front();
+  std::string text =
+      fmt::format("{} learns {} best here: {} {} after {} steps, {}", best.mechanism, s.task,
+                  s.metric, quality_text(s, best.mean), s.steps, counted(best.trained, "seed"));
+  const Standing* fastest = &best;
+  std::vector<std::string> alike;
+  for (const Standing& standing : all) {
+    if (&standing == &best || !within_spread(s, standing, best)) continue;
+    alike.push_back(standing.mechanism);
+    if (standing.step_seconds < fastest->step_seconds) fastest = &standing;
+  }
+  if (!alike.empty()) {
+    text += fmt::format("; {} {} within the spread of its seeds", fmt::join(alike, ", "),
+                        alike.size() == 1 ? "is" : "are");
+    if (fastest != &best) {
+      text += fmt::format(", and of them all {} is the fastest, {} a step", fastest->mechanism,
+                          seconds_text(fastest->step_seconds));
+    }
+  }
+  if (best.trained == 1) text += "; one seed says nothing about the spread";
+  return text;
+}
+
+}  // namespace
+
+std::vector<Standing> standings(const QualityRecord& record) {
+  std::vector<std::vector<const QualityTrial*>> by_mechanism;
+  for (const QualityTrial& t : record.trials) {
+    const auto same = std::ranges::find_if(
+        by_mechanism, [&](const auto& ts) { return ts.front()->mechanism == t.mechanism; });
+    (same == by_mechanism.end() ? by_mechanism.emplace_back() : *same).push_back(&t);
+  }
+  std::vector<Standing> all;
+  for (const auto& trials : by_mechanism) all.push_back(standing_of(record.settings, trials));
+  std::ranges::stable_sort(all, [&](const Standing& a, const Standing& b) {
+    if ((a.trained > 0) != (b.trained > 0)) return a.trained > 0;
+    return a.trained > 0 && better(record.settings, a.mean, b.mean);
+  });
+  double fastest = 0.0;
+  for (Standing& standing : all) {  // from the best down
+    if (standing.trained == 0) break;
+    standing.on_front = &standing == &all.front() || standing.step_seconds < fastest;
+    if (standing.on_front) fastest = standing.step_seconds;
+  }
+  return all;
+}
+
+std::string quality_text(const QualitySettings& settings, double quality) {
+  return settings.metric == "accuracy" ? fmt::format("{:.2f} %", 100.0 * quality)
+                                       : fmt::format("{:.4f}", quality);
+}
+
+void summarize(QualityRecord& record) { record.conclusion = conclusion_of(record); }
+
+void check_alike(const QualitySettings& a, const QualitySettings& b) {
+  QualitySettings other = b;
+  other.budget_seconds = a.budget_seconds;
+  require(a == other,
+          "[compare] the two were not trained alike; need the same task and options, model, steps, "
+          "batch, learning rate and threads");
+}
+
+QualityRecord merge(const QualityRecord& known, const QualityRecord& more) {
+  check_alike(known.settings, more.settings);
+  QualityRecord all = more;
+  all.trials = known.trials;
+  for (const QualityTrial& t : more.trials) {
+    const auto same = std::ranges::find_if(all.trials, [&](const QualityTrial& k) {
+      return k.mechanism == t.mechanism && k.seed == t.seed;
+    });
+    if (same == all.trials.end()) {
+      all.trials.push_back(t);
+    } else if (same->status != PointStatus::kOk) {
+      *same = t;
+    }
+  }
+  summarize(all);
+  return all;
+}
+
+}  // namespace longspan

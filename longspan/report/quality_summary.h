@@ -1,0 +1,41 @@
+// What follows from the trials of a comparison on a task: who stands where, and a sentence.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "longspan/report/quality_record.h"
+
+namespace longspan {
+
+// A mechanism over its seeds.
+struct Standing {
+  std::string mechanism;
+  std::size_t trained = 0;  // trials that ended well
+  std::size_t trials = 0;
+  double mean = 0.0;  // of their quality
+  double worst = 0.0;
+  double best = 0.0;
+  double step_seconds = 0.0;  // the median
+  double memory = 0.0;
+  std::optional<double> state;
+  bool on_front = false;  // nothing that is at least as good takes less time
+  std::string reason;     // of the first trial that did not end well
+};
+
+// The best first; what was never trained comes last.
+std::vector<Standing> standings(const QualityRecord& record);
+
+// "98.94 %" of an accuracy, "1.2345" of anything else.
+std::string quality_text(const QualitySettings& settings, double quality);
+
+// Sets the conclusion.
+void summarize(QualityRecord& record);
+
+// The trials of both; where both have one, that which ended well, or else that of `more`. Throws
+// Error unless they were trained alike.
+QualityRecord merge(const QualityRecord& known, const QualityRecord& more);
+void check_alike(const QualitySettings& a, const QualitySettings& b);
+
+}  // namespace longspan

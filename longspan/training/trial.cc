@@ -1,0 +1,111 @@
+#include "longspan/training/trial.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+namespace longspan {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// The time of the steps, without that of the evaluations between them.
+class TrialClock final : public TrainingObserver {
+ public:
+  explicit TrialClock(const TrialObserver& observer) : observer_(observer) {}
+
+  bool stops() override { return stopped_; }
+  void stepped(const StepReport& report, double /*per_second*/) override {
+    seconds_ += since(last_);
+    steps_ = report.step;
+    stopped_ = observer_(report.step);
+    last_ = Clock::now();
+  }
+  void judged(const JudgedStep& /*judged*/) override { last_ = Clock::now(); }
+
+  double step_seconds() const { return steps_ == 0 ? 0.0 : seconds_ / static_cast<double>(steps_); }
+  void begin() { last_ = Clock::now(); }
+
+ private:
+  const TrialObserver& observer_;
+  Clock::time_point last_ = Clock::now();
+  double seconds_ = 0.0;
+  std::uint64_t steps_ = 0;
+  bool stopped_ = false;
+};
+
+TrainingOptions options_of(const RunConfig& config) {
+  TrainingOptions options;
+  options.run = config;
+  options.saves = false;
+  return options;
+}
+
+}  // namespace
+
+RunConfig trial_config(std::string_view task, const TaskOptions& options, const Protocol& protocol,
+                       std::string_view attention, std::uint64_t seed) {
+  RunConfig run;
+  run.data.task = task;
+  run.data.batch = protocol.batch;
+  run.options = options;
+  run.model.layers = protocol.layers;
+  run.model.d_model = protocol.d_model;
+  run.model.heads = protocol.heads;
+  run.model.positions = protocol.positions;
+  run.model.init_deviation = 1.0F / std::sqrt(static_cast<float>(protocol.d_model));
+  run.model.attention = attention;
+  if (!protocol.before.empty()) run.model.attention = protocol.before + "|" + run.model.attention;
+  run.train.seed = seed;
+  run.train.schedule.peak = static_cast<float>(protocol.learning_rate);
+  run.course.steps = protocol.steps;
+  // Ten points of a curve.
+  run.course.eval_every = std::max<std::uint64_t>(1, protocol.steps / 10);
+  return run;
+}
+
+TrialModel trial_model(const RunConfig& config) {
+  const std::unique_ptr<Task> task = config.make_task();
+  task->open();
+  ModelConfig model = config.model;
+  const ModelNeeds needs = task->needs();
+  fit(needs, /*hidden=*/config.model.d_model, model);
+  return {
+      std::make_unique<Model>(model),
+      {.batch = config.data.batch, .length = needs.length, .source_length = needs.source_length}};
+}
+
+TrialResult run_trial(const RunConfig& config, const TrialObserver& observer) {
+  const Clock::time_point start = Clock::now();
+  TrialClock clock(observer);
+  TrainingRun run(options_of(config));
+  clock.begin();
+  TrainingResult trained = run.run(clock);
+  TrialResult result;
+  result.curve = std::move(trained.judged);
+  result.interrupted = trained.interrupted;
+  result.divergence = trained.divergence;
+  result.step_seconds = clock.step_seconds();
+  const Model& model = run.model();
+  result.parameters = model.parameters().count();
+  result.memory = run.weight_bytes() + run.activation_bytes();
+  const ModelNeeds needs = run.task().needs();
+  if (model.decodes()) result.state = model.cache_bytes(1, needs.length, needs.source_length);
+  const bool has_test = run.task().examples(Split::kTest) > 0;
+  if (!result.interrupted && !result.divergence) {
+    try {
+      result.judgement = run.evaluate(has_test ? Split::kTest : run.task().held_out(), clock);
+    } catch (const EvaluationStopped&) {
+      result.interrupted = true;
+    }
+  }
+  result.seconds = since(start);
+  return result;
+}
+
+}  // namespace longspan
