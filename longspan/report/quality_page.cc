@@ -76,6 +76,31 @@ std::string figure(const Chart& chart, std::string_view note) {
                      escape_html(chart.title), svg, escape_html(note));
 }
 
+std::string curves(const QualityRecord& r) {
+  Chart chart{.title = "How it was learned",
+              .x = {.title = "steps", .text = &count_text},
+              .y = quality_axis(r.settings)};
+  // The mean over the seeds at each step that all of them have.
+  for (const Standing& standing : standings(r)) {
+    std::map<std::uint64_t, std::pair<double, std::size_t>> sums;
+    for (const QualityTrial& t : r.trials) {
+      if (t.mechanism != standing.mechanism || t.status != PointStatus::kOk) continue;
+      for (const QualityStep& step : t.curve) {
+        sums[step.step].first += step.quality;
+        ++sums[step.step].second;
+      }
+    }
+    ChartSeries series{.name = standing.mechanism};
+    for (const auto& [step, sum] : sums) {
+      if (sum.second != standing.trained) continue;
+      const double mean = sum.first / static_cast<double>(sum.second);
+      series.points.push_back({static_cast<double>(step), mean, mean, mean});
+    }
+    if (!series.points.empty()) chart.series.push_back(std::move(series));
+  }
+  return figure(chart, "The mean over the seeds, on what is held out.");
+}
+
 std::string trade_off(const QualityRecord& r, const QualityRecord* against) {
   Chart time{.title = "Quality against time",
              .x = {.title = "a step of training", .logarithmic = true, .text = &seconds_text},
@@ -106,33 +131,7 @@ std::string trade_off(const QualityRecord& r, const QualityRecord* against) {
   return "<div class=\"charts\" id=\"trade-off\">" +
          figure(time, "Dashed: nothing at least as good takes less time. " + bars) +
          figure(state, "What decoding a sequence of this length keeps. " + bars) +
-         figure(memory, bars) + "</div>";
-}
-
-std::string curves(const QualityRecord& r) {
-  Chart chart{.title = "How it was learned",
-              .x = {.title = "steps", .text = &count_text},
-              .y = quality_axis(r.settings)};
-  // The mean over the seeds at each step that all of them have.
-  for (const Standing& standing : standings(r)) {
-    std::map<std::uint64_t, std::pair<double, std::size_t>> sums;
-    for (const QualityTrial& t : r.trials) {
-      if (t.mechanism != standing.mechanism || t.status != PointStatus::kOk) continue;
-      for (const QualityStep& step : t.curve) {
-        sums[step.step].first += step.quality;
-        ++sums[step.step].second;
-      }
-    }
-    ChartSeries series{.name = standing.mechanism};
-    for (const auto& [step, sum] : sums) {
-      if (sum.second != standing.trained) continue;
-      const double mean = sum.first / static_cast<double>(sum.second);
-      series.points.push_back({static_cast<double>(step), mean, mean, mean});
-    }
-    if (!series.points.empty()) chart.series.push_back(std::move(series));
-  }
-  return "<div class=\"charts\" id=\"curves\">" +
-         figure(chart, "The mean over the seeds, on what is held out.") + "</div>";
+         figure(memory, bars) + curves(r) + "</div>";
 }
 
 std::string table(const QualityRecord& r) {
@@ -184,11 +183,11 @@ std::string quality_page(const QualityRecord& r, const QualityRecord* against) {
       "<!doctype html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\">"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
       "<title>{0}</title>\n<style>{1}</style></head>\n<body>\n<main>\n<h1>{0}</h1>\n"
-      "<p class=\"conclusion\">{2}.</p>\n{3}\n{4}\n<h2>Standings</h2>\n{5}\n"
-      "<h2>How it was measured</h2>\n<p>{6}</p>\n<p><code>{7}</code></p>\n</main>\n"
-      "<script type=\"application/json\" id=\"record\">{8}</script>\n</body>\n</html>\n",
-      title, style(), escape_html(r.conclusion), trade_off(r, against), curves(r), table(r),
-      settings_list(r), escape_html(r.command), script_json(to_json(r)));
+      "<p class=\"conclusion\">{2}.</p>\n{3}\n<h2>Standings</h2>\n{4}\n"
+      "<h2>How it was measured</h2>\n<p>{5}</p>\n<p><code>{6}</code></p>\n</main>\n"
+      "<script type=\"application/json\" id=\"record\">{7}</script>\n</body>\n</html>\n",
+      title, style(), escape_html(r.conclusion), trade_off(r, against), table(r), settings_list(r),
+      escape_html(r.command), script_json(to_json(r)));
 }
 
 }  // namespace longspan

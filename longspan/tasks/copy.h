@@ -26,6 +26,10 @@ class CopyTask final : public SymbolTask {
   ModelNeeds needs() const override {
     return {.vocabulary = config().symbols + 1, .length = config().length};
   }
+  // One layer finds the token that stands half a sequence back by its position.
+  Protocol protocol() const override {
+    return {.layers = 1, .heads = 1, .steps = 300, .learning_rate = 3e-3};
+  }
   Judgement judge(Split split, const Tally& tally) const override;
   // w → 0 0 w 0: what is read until the second w begins.
   std::vector<std::int32_t> encode(std::string_view prompt) const override;
