@@ -35,14 +35,19 @@ Bounds widest_bounds(std::string_view option) {
   return *widest;
 }
 
-CLI::Option* add_whole_number(CLI::App& command, const std::string& flag, std::string& given,
-                              const TaskOption& option, const std::string& group) {
+CLI::Option* add_task_number(CLI::App& command, const std::string& flag, std::string& given,
+                             const TaskOption& option, const std::string& group) {
   const Bounds bounds = widest_bounds(option.name);
-  return add_read(command, flag, option.purpose, ends_in_words(bounds), group,
-                  [&command, &given, flag, bounds](const std::string& written) {
-                    read_number<std::uint64_t>(command.get_name(), flag, written, bounds);
-                    given = written;
-                  });
+  return add_read(
+      command, flag, option.purpose, ends_in_words(bounds), group,
+      [&command, &given, flag, bounds, whole = option.is_whole](const std::string& written) {
+        if (whole) {
+          read_number<std::uint64_t>(command.get_name(), flag, written, bounds);
+        } else {
+          read_number<double>(command.get_name(), flag, written, bounds);
+        }
+        given = written;
+      });
 }
 
 }  // namespace
@@ -65,7 +70,7 @@ void TaskFlags::add(CLI::App& command, Applies& applies, const std::string& grou
       std::string& given = given_[option.name];
       CLI::Option* const added = option.is_text
                                      ? command.add_option(flag, given, option.purpose)->group(group)
-                                     : add_whole_number(command, flag, given, option, group);
+                                     : add_task_number(command, flag, given, option, group);
       options_[option.name] = added;
       applies.only(command, {flag}, only_tasks_with(option.name));
     }

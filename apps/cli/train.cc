@@ -281,6 +281,10 @@ void run_train(TrainOptions& o, const CLI::App& command, const Common& common) {
     options.run.model.init_deviation =
         1.0F / std::sqrt(static_cast<float>(options.run.model.d_model));
   }
+  if (command.count("--positions") == 0 &&
+      find_task(options.run.data.task).make(options.run.options)->timed()) {
+    options.run.model.positions = PositionKind::kTemporal;
+  }
   options.asked = typed_fields(command, options.run);
   options.review = [&](const RunConfig& run) {
     o.applies.check("train", run);

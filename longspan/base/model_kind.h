@@ -35,9 +35,9 @@ constexpr Names<2> names_of(StreamEnd /*kind*/) { return {"model", "streams", {"
 enum class StagePool : std::uint8_t { kMean, kMax };
 constexpr Names<2> names_of(StagePool /*kind*/) { return {"model", "stage_pool", {"mean", "max"}}; }
 
-enum class PositionKind : std::uint8_t { kNone, kSinusoidal, kLearned, kAxial, kRotary };
-constexpr Names<5> names_of(PositionKind /*kind*/) {
-  return {"model", "positions", {"none", "sinusoidal", "learned", "axial", "rotary"}};
+enum class PositionKind : std::uint8_t { kNone, kSinusoidal, kLearned, kAxial, kRotary, kTemporal };
+constexpr Names<6> names_of(PositionKind /*kind*/) {
+  return {"model", "positions", {"none", "sinusoidal", "learned", "axial", "rotary", "temporal"}};
 }
 
 }  // namespace longspan

@@ -8,8 +8,6 @@
 
 namespace longspan {
 
-namespace {}
-
 Embedding::Embedding(Parameters& parameters, const std::string& name, const EmbeddingConfig& config)
     : Embedding(parameters, name, config,
                 parameters.declare(name + ".tokens", config.vocab, config.d_model,
@@ -57,6 +55,8 @@ void Embedding::check(const Pass& pass, const TokenInput& input) const {
     require(token >= 0 && static_cast<std::size_t>(token) < config_.vocab,
             "[embedding] token {} is outside the vocabulary of {}", token, config_.vocab);
   }
+  require(config_.positions != PositionKind::kTemporal || input.times.size() == pass.rows(),
+          "[embedding] {} times for {} tokens; need as many", input.times.size(), pass.rows());
   require(input.types.empty() || input.types.size() == pass.rows(),
           "[embedding] {} token types for {} tokens; need as many", input.types.size(),
           pass.rows());
@@ -72,7 +72,9 @@ void Embedding::allocate() {
   }
 }
 
-void Embedding::add_positions(const Pass& pass, std::size_t first, Matrix x) const {
+void Embedding::add_positions(const Pass& pass, const TokenInput& input, Matrix x) const {
+  if (config_.positions == PositionKind::kTemporal) return add_time_waves(input.times, x);
+  const std::size_t first = input.first_position;
   if (axial_columns_ == nullptr) {
     require(positions_ != nullptr || Dry::on() || !sinusoids_.empty(),
             "[embedding] the table of positions has no memory; allocate first");
@@ -150,7 +152,7 @@ void Embedding::assemble(const Pass& pass, const TokenInput& input, const Embedd
   gather_rows(table_->matrix(), input.tokens, x);
   if (error != nullptr) perturb(pass, *error, x);
   if (config_.scaled) scale(std::sqrt(static_cast<float>(config_.d_model)), x);
-  if (adds_positions()) add_positions(pass, input.first_position, x);
+  if (adds_positions()) add_positions(pass, input, x);
   if (types_ != nullptr) add_types(input, x, arena);
   if (outputs.before_norm.data != nullptr) copy(x, outputs.before_norm);
   if (norm_ != nullptr) norm_->forward(x, x, saved == nullptr ? Norm::Saved{} : *saved);

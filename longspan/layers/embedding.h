@@ -48,6 +48,7 @@ struct TokenInput {
   std::span<const std::int32_t> tokens;  // [batch·length]
   std::span<const std::int32_t> types;   // likewise, or empty: all type 0
   std::size_t first_position = 0;
+  std::span<const float> times = {};  // [batch·length], of temporal positions
 };
 
 // An error on its way into the embedding, added to the token vectors before anything else is:
@@ -129,7 +130,7 @@ class Embedding {
                 const Perturbation* error, Norm::Saved* saved, Arena& arena) const;
   void finish(const Pass& pass, Matrix x) const;
   Dropout drop(const Pass& pass) const { return {config_.dropout, derive(pass.key, "embedding")}; }
-  void add_positions(const Pass& pass, std::size_t first, Matrix x) const;
+  void add_positions(const Pass& pass, const TokenInput& input, Matrix x) const;
   void accumulate_positions(const Pass& pass, std::size_t first, ConstMatrix g) const;
   std::size_t axial_columns() const { return divide_up(config_.max_length, config_.axial_rows); }
   void perturb(const Pass& pass, const Perturbation& error, Matrix x) const;

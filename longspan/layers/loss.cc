@@ -5,6 +5,7 @@
 
 #include "longspan/base/config.h"
 #include "longspan/layers/cross_entropy.h"
+#include "longspan/layers/event_loss.h"
 #include "longspan/layers/squared_error.h"
 
 namespace longspan {
@@ -24,6 +25,8 @@ struct LossEntry {
 constexpr std::array kLosses = {
     LossEntry{CrossEntropyLoss::kName, &make<CrossEntropyLoss>},
     LossEntry{SquaredError::kName, &make<SquaredError>},
+    LossEntry{EventLoss<Decay::kAffine>::kName, &make<EventLoss<Decay::kAffine>>},
+    LossEntry{EventLoss<Decay::kExponential>::kName, &make<EventLoss<Decay::kExponential>>},
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 //   learned     P is a parameter
 //   axial       P[p] = [R[p / c] | C[p mod c]], R and C parameters, c columns (Kitaev et al., 2020)
 //   rotary      q and k are rotated instead (kernels/rows/vector.h)
+//   temporal    as sinusoidal, of the time t at which a token happened instead of its place p
 #pragma once
 
 #include <cstdint>

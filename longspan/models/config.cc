@@ -106,8 +106,11 @@ void check(const ModelConfig& c) {
   if (c.family == Family::kEncoderDecoder) check_positive("decoder_layers", c.decoder_layers);
   if (c.head != HeadKind::kLanguage) check_positive("classes", c.classes);
   require(c.head == HeadKind::kLanguage || c.family == Family::kEncoder ||
-              c.family == Family::kPerceptron,
+              c.family == Family::kPerceptron ||
+              (c.head == HeadKind::kTagger && c.family == Family::kDecoder),
           "[model] a {} head on a {}; need an encoder", c.head, c.family);
+  require(c.positions != PositionKind::kTemporal || c.family != Family::kEncoderDecoder,
+          "[model] temporal positions of two sequences; need an encoder or a decoder");
   if (c.family == Family::kPerceptron) {
     check_positive("inputs", c.inputs);
     require(c.head == HeadKind::kClassifier && c.frozen_layers == 0 && c.lora_rank == 0,

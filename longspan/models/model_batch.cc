@@ -138,11 +138,11 @@ Pass Model::output_pass(const Batch& batch) const {
 
 TokenInput Model::encoder_tokens(const Batch& batch) const {
   if (has_decoder()) return {batch.source, {}, 0};
-  return {batch.tokens, batch.token_types, 0};
+  return {batch.tokens, batch.token_types, 0, batch.times};
 }
 
 TokenInput Model::decoder_tokens(const Batch& batch) const {
-  return {batch.tokens, batch.token_types, 0};
+  return {batch.tokens, batch.token_types, 0, batch.times};
 }
 
 }  // namespace longspan

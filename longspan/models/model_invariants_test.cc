@@ -92,6 +92,9 @@ TEST_P(Invariants, MaskedTokensChangeNothing) {
     for (std::size_t i = 0; i < shape.length; ++i) {
       data.tokens[b * longer.length + i] = plain.tokens[b * shape.length + i];
       if (shape.typed) data.types[b * longer.length + i] = plain.types[b * shape.length + i];
+      if (!plain.times.empty()) {
+        data.times[b * longer.length + i] = plain.times[b * shape.length + i];
+      }
     }
     for (std::size_t i = 0; i < shape.source_length; ++i) {
       data.source[b * longer.source_length + i] = plain.source[b * shape.source_length + i];

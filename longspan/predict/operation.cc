@@ -53,7 +53,8 @@ void add_operations(const RecordedCall& recorded, std::vector<Operation>& operat
           transform_quantities(call.rows * call.cols, call.work));
       break;
     default:
-      add(rate_of(name_of(call.op), call.variant), row_quantities(call.rows, call.cols));
+      add(rate_of(name_of(call.op), call.variant), row_quantities(call.rows, call.cols),
+          call.work.maccs);
   }
 }
 

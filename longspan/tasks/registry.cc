@@ -10,6 +10,7 @@
 #include "longspan/tasks/classes/pixels.h"
 #include "longspan/tasks/classes/text_class.h"
 #include "longspan/tasks/copy.h"
+#include "longspan/tasks/events/events.h"
 #include "longspan/tasks/image_task.h"
 #include "longspan/tasks/masked_text.h"
 #include "longspan/tasks/pairs/translate.h"
@@ -43,6 +44,7 @@ constexpr std::array kTasks{
     entry<RecallTask>("the value of a key seen before: multi-query associative recall"),
     entry<ReverseTask>("a random sequence backwards, by an encoder and a decoder"),
     entry<TranslateTask>("one text from another: pairs of a file, dates, words sorted or reversed"),
+    entry<EventsTask>("when the next event comes and of which type: a point process in time"),
 };
 
 }  // namespace

@@ -172,6 +172,8 @@ class Task {
   virtual std::size_t prelude() const { return 0; }
   // Whether training examples are drawn anew for ever, so that there are no passes over them.
   virtual bool endless() const { return false; }
+  // Whether its tokens have times.
+  virtual bool timed() const { return false; }
   virtual std::int32_t boundary() const { return -1; }
 };
 

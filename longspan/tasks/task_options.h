@@ -18,8 +18,9 @@ struct TaskOption {
   std::string name;
   std::string standard;  // its value unless given
   std::string purpose;
-  bool is_text = false;  // else a number
-  Bounds bounds = {};    // of a number
+  bool is_text = false;   // else a number
+  bool is_whole = false;  // of a number
+  Bounds bounds = {};     // of a number
 };
 
 template <class Config>
@@ -31,6 +32,7 @@ std::vector<TaskOption> describe_options() {
         using Field = std::remove_cvref_t<decltype(field)>;
         TaskOption option{std::string(name), fmt::format("{}", field), std::string(purpose)};
         option.is_text = !detail::kIsNumber<Field>;
+        option.is_whole = std::is_integral_v<Field>;
         if constexpr (detail::kIsNumber<Field>) option.bounds = bounds_among<Field>(more...);
         all.push_back(std::move(option));
       });

@@ -15,7 +15,7 @@ TEST(Tasks, AreFoundByName) {
   EXPECT_EQ(testing::message_of([] { find_task("txt"); }),
             "[task] unknown task 'txt'; did you mean 'text'? Known: text, mlm, images, "
             "listops, text-class, pixels, pathfinder, copy, recall, reverse, "
-            "translate");
+            "translate, events");
 }
 
 TEST(Tasks, TakeTheirOptionsByName) {

@@ -105,7 +105,9 @@ Cost Formula::embedding(const Site& site, bool typed) const {
   }
   if (c_.positions != PositionKind::kNone && c_.positions != PositionKind::kRotary) {
     cost.forward += flops(Kind::kAdd, elements);
-    if (c_.positions != PositionKind::kSinusoidal) cost.update += flops(Kind::kAdd, elements);
+    const bool learned =
+        c_.positions == PositionKind::kLearned || c_.positions == PositionKind::kAxial;
+    if (learned) cost.update += flops(Kind::kAdd, elements);
   }
   if (c_.token_types > 0 && c_.embedding_types) {
     cost.forward += flops(Kind::kAdd, elements);

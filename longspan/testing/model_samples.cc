@@ -159,6 +159,9 @@ ModelCase sample_guest(std::uint64_t n) {
   if (c.family == Family::kDecoder && draw.once_in(2)) {
     c.attention = fmt::format("conv:width={}|{}", draw.between(1, 5), c.attention);
   }
+  if (c.family != Family::kEncoderDecoder && draw.once_in(6)) {
+    c.positions = PositionKind::kTemporal;
+  }
   sample.name += fmt::format(" {} {} {}", c.attention, c.feed_forward, c.stages);
   return sample;
 }

@@ -180,8 +180,13 @@ std::vector<ModelCase> encoder_cases() {
   fourier.attention = "fnet|flash";
   ModelConfig convolved = small("encoder");
   convolved.attention = "conv:width=3|flash";
+  ModelConfig timed = small("decoder");
+  timed.positions = PositionKind::kTemporal;
+  timed.head = HeadKind::kTagger;
+  timed.classes = 6;
   const BatchShape padded{.batch = 3, .length = 5, .padded = true};
-  return {{"convolved", convolved, padded},
+  return {{"timed", timed, padded},
+          {"convolved", convolved, padded},
           {"convolved_dropout", with_dropout(convolved), padded},
           {"fourier", fourier, {.batch = 2, .length = 6}},
           {"fourier_dropout", with_dropout(fourier), {.batch = 2, .length = 6}},
@@ -404,6 +409,12 @@ BatchData::BatchData(const ModelConfig& config, const BatchShape& shape, std::ui
   for (std::size_t i = 0; i < features.size(); ++i) {
     features[i] = random_normal(derive(seed, "features"), i);
   }
+  if (config.positions == PositionKind::kTemporal) {
+    for (std::size_t i = 0; i < rows; ++i) {
+      times.push_back(0.7F * static_cast<float>(i % shape.length) +
+                      random_uniform(derive(seed, "times"), i));
+    }
+  }
   if (shape.padded) lengths = some_lengths(shape.batch, shape.length);
   if (shape.typed) types = draw(rows, config.token_types, derive(seed, "types"));
   if (config.family == Family::kEncoderDecoder) {
@@ -434,6 +445,7 @@ Batch BatchData::view() const {
           .length = shape_.length,
           .tokens = tokens,
           .features = features,
+          .times = times,
           .targets = targets,
           .values = values,
           .lengths = lengths,

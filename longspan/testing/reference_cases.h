@@ -54,6 +54,7 @@ class BatchData {
   std::vector<float> features;
   std::vector<std::int32_t> targets;
   std::vector<float> values;
+  std::vector<float> times;
   std::vector<std::int32_t> lengths;
   std::vector<std::int32_t> types;
   std::vector<std::int32_t> source;

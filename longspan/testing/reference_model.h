@@ -115,6 +115,11 @@ class ReferenceModel {
                          : axial_columns(position % axial_columns.rows, j - axial_rows.cols);
         }
         if (c_.positions == PositionKind::kSinusoidal) x(i, j) += sinusoid(position, j, d);
+        if (c_.positions == PositionKind::kTemporal) {
+          const double turn = static_cast<double>(batch_.times[i]) *
+                              std::pow(10000.0, -static_cast<double>(j - j % 2) / d);
+          x(i, j) += j % 2 == 0 ? std::sin(turn) : std::cos(turn);
+        }
         if (embeds) x(i, j) += types(type, j);
       }
     }

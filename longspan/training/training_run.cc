@@ -129,6 +129,9 @@ void TrainingRun::complete(RunConfig& config) const {
           task_->name());
   if (options_.epochs > 0) config.course.steps = options_.epochs * examples / per_step;
   fit(needs, options_.hidden, config.model);
+  require(config.model.positions != PositionKind::kTemporal || task_->timed(),
+          "[train] --positions temporal with {}, whose tokens have no times; need another",
+          task_->name());
   ScheduleConfig& schedule = config.train.schedule;
   require(
       !options_.asked.contains("training/learning_rate_floor") || schedule.floor <= schedule.peak,

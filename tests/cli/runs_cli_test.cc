@@ -78,7 +78,8 @@ TEST(OptionsInVain, AreRefusedByName) {
         Words{"--d-model", "8"}, Words{"--d-ff", "8"}, Words{"--feed-forward", "dense"},
         Words{"--wiring", "pre"}, Words{"--norm", "rms"}, Words{"--gated"},
         Words{"--positions", "none"}, Words{"--checkpointing"}, Words{"--frozen-layers", "0"},
-        Words{"--lora-rank", "2"}, Words{"--lora-alpha", "2"}, Words{"--untied"}}) {
+        Words{"--lora-rank", "2"}, Words{"--lora-alpha", "2"}, Words{"--untied"},
+        Words{"--init-deviation", "0.1"}}) {
     of_transformers.push_back({options, options.front() + transformers});
   }
   expect_vain(image_run(m), m, of_transformers);

@@ -9,6 +9,7 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "longspan/base/call.h"
 #include "longspan/base/error.h"
@@ -83,6 +84,24 @@ void sum_mapped_rows(ConstMatrix x, const RowMap& map, Matrix table) {
     HWY_DYNAMIC_DISPATCH(add_into_table)
     (x.slice_cols(begin, end - begin), map, table.slice_cols(begin, end - begin));
   });
+}
+
+void add_time_waves(std::span<const float> times, Matrix x) {
+  const Called called([&] { return row_call(Op::kAdd, {}, x.rows, x.cols, Kind::kAdd, 1, 8); });
+  if (called.dry()) return;
+  require(times.size() == x.rows, "[add_time_waves] {} times of {} rows; need as many",
+          times.size(), x.rows);
+  detail::in_pieces(
+      x.rows, detail::rows_per_piece(16 * x.cols), [&](std::size_t begin, std::size_t end) {
+        for (std::size_t j = 0; j < x.cols; ++j) {
+          const double exponent = static_cast<double>(j - j % 2) / static_cast<double>(x.cols);
+          const double speed = std::pow(10000.0, -exponent);
+          for (std::size_t r = begin; r < end; ++r) {
+            const double angle = static_cast<double>(times[r]) * speed;
+            x.row_data(r)[j] += static_cast<float>(j % 2 == 0 ? std::sin(angle) : std::cos(angle));
+          }
+        }
+      });
 }
 
 void zero_padding(const Sequences& s, Matrix x) {

@@ -25,6 +25,9 @@ void add_mapped_rows(ConstMatrix table, const RowMap& map, Matrix x);
 // table[row(r)] += x[r], in the order of r for each row of the table.    kAdd, 1 per element of x
 void sum_mapped_rows(ConstMatrix x, const RowMap& map, Matrix table);
 
+// x[r, 2i] += sin(t_r·10000^(−2i/d)), x[r, 2i+1] += cos(…).         kAdd, 1 per element of x
+void add_time_waves(std::span<const float> times, Matrix x);
+
 // Sequences of `length` rows, of which the first lengths[b] are real; all of them where there are
 // no lengths.
 struct Sequences {
