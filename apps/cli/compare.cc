@@ -344,19 +344,21 @@ void add_compare(CLI::App& app, const Common& common) {
       "  longspan compare --rules --text book.txt --layers 2 --d-model 64 --length 64 --batch 12");
   const std::string rule_group = command->get_option("--rules")->get_group();
   const std::string task_group = command->get_option("--task")->get_group();
+  const Modes::Names trial_options = {task_group, kCompareTraining, "--attention", "--budget",
+                                      "--layers", "--d-model",      "--heads",     "--batch",
+                                      "--seed",   "Results"};
   const Modes modes =
       Modes()
           .only("--render", {"--out", "--overwrite", "--against", "--csv"})
           .only("--rules", {rule_group, kCompareTraining, "--attention", "--length", "--layers",
                             "--d-model", "--heads", "--d-ff", "--batch", "--seed"})
-          .only("--task", {task_group, kCompareTraining, "--attention", "--budget", "--layers",
-                           "--d-model", "--heads", "--batch", "--seed", "Results"})
+          .only("--task", trial_options)
           .needs({rule_group}, {"--rules"})
           .needs({kCompareTraining}, {"--rules", "--task", "--add"})
           .needs({"--seeds"}, {"--task", "--add"})
           .apart("--bare", {"--layers", "--d-ff"})
           .needs({"--overwrite"}, {"--out", "--render"});
-  command->callback([options, rules, task, command, modes, &common] {
+  command->callback([options, rules, task, command, modes, trial_options, &common] {
     modes.check(*command);
     options->typed = [command](const std::string& flag) {
       const CLI::Option* option = command->get_option_no_throw(flag);
@@ -370,6 +372,7 @@ void add_compare(CLI::App& app, const Common& common) {
     const ComparePlaces& places = options->places;
     if (!places.render.empty() && is_quality(places.render)) return render_quality(*task, common);
     const bool adds = !places.add.empty() && is_quality(places.add);
+    if (adds) Modes().only("--add", trial_options).check(*command);
     if (adds || command->count("--task") > 0) return run_compare_task(*task, common);
     require(command->count("--seeds") + command->count("--steps") + command->count("--lr") == 0,
             "[compare] --seeds, --steps or --lr with {}, which has no trials; need one of --task",

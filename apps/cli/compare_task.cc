@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -37,6 +39,14 @@ QualityRecord read_quality(const std::string& path) {
   QualityRecord record = quality_record_from("[compare] " + path, read_json(path));
   summarize(record);
   return record;
+}
+
+// One that is set beside another.
+QualityRecord read_against(const std::string& path, const QualitySettings& own) {
+  QualityRecord other = read_quality(path);
+  require(other.settings.task == own.task && other.settings.metric == own.metric,
+          "[compare] --against {} is of {}; need one of {}", path, other.settings.task, own.task);
+  return other;
 }
 
 // "recall:pairs=4,length=32" → recall and its options.
@@ -154,6 +164,8 @@ class QualityRun {
   QualityRecord record_;
   std::vector<std::string> attention_;
   std::vector<PlannedTrial> planned_;
+  std::uint64_t first_seed_ = 1;
+  std::uint64_t seeds_ = 1;
   double budget_ = kUsualBudget;
   double predicted_ = 0.0;  // seconds of all that fits
   bool interrupted_ = false;
@@ -172,8 +184,25 @@ void QualityRun::prepare() {
   const auto data = options.find("data");
   require(!task->needs_data() || (data != options.end() && !data->second.empty()),
           "[compare] {} and no data; need --task {}:data=FILE", name, name);
+  for (const auto& [option, value] : options) {
+    const std::string_view idle = o_.task.empty() ? "" : task->idle(option);
+    require(idle.empty(), "[compare] {} with {}", option, idle);
+  }
   Protocol protocol = known_ ? protocol_from(known_->settings) : task->protocol();
   take_typed(o_, protocol);
+  require(protocol.before.empty() || protocol.layers > 1,
+          "[compare] one layer, of {}, in which no mechanism has its turn; need --layers 2 or more",
+          protocol.before);
+  first_seed_ = o_.settings.seed;
+  seeds_ = o_.seeds;
+  require(first_seed_ <= std::numeric_limits<std::uint64_t>::max() - seeds_,
+          "[compare] --seed is {}; need at most {} less than 2^64", first_seed_, seeds_);
+  if (known_ && !o_.typed("--seeds") && !o_.typed("--seed")) {
+    // The rest of what it has.
+    const auto [least, most] = std::ranges::minmax(known_->trials, {}, &QualityTrial::seed);
+    first_seed_ = least.seed;
+    seeds_ = most.seed - least.seed + 1;
+  }
   RecordHead head = record_head();
   record_.created = std::move(head.created);
   record_.command = std::move(head.command);
@@ -199,7 +228,7 @@ void QualityRun::plan(const Calibration& calibration) {
   const QualitySettings& s = record_.settings;
   const Protocol protocol = protocol_from(s);
   std::size_t fits = 0;
-  for (std::uint64_t seed = o_.settings.seed; seed < o_.settings.seed + o_.seeds; ++seed) {
+  for (std::uint64_t seed = first_seed_; seed < first_seed_ + seeds_; ++seed) {
     for (const std::string& attention : attention_) {
       const QualityTrial* has = known_ ? known_->find(attention, seed) : nullptr;
       if (has != nullptr && has->status == PointStatus::kOk) continue;
@@ -261,12 +290,15 @@ void QualityRun::train_one(PlannedTrial& planned, double& spent, Progress& progr
   if (result.state) t.state = static_cast<double>(*result.state);
   t.step_seconds = result.step_seconds;
   t.seconds = result.seconds;
+  bool finite = true;
   for (const JudgedStep& j : result.curve) {
-    t.curve.push_back({j.step, j.judgement.loss(), compared(j.judgement).value});
+    finite = finite && std::isfinite(j.judgement.loss());
+    if (finite) t.curve.push_back({j.step, j.judgement.loss(), compared(j.judgement).value});
   }
-  if (result.divergence) {
+  if (result.divergence || !finite || !std::isfinite(result.judgement.loss())) {
     t.status = PointStatus::kFailed;
-    t.reason = fmt::format("it diverged at step {}", result.divergence->step);
+    t.reason = result.divergence ? fmt::format("it diverged at step {}", result.divergence->step)
+                                 : "it diverged: its loss is not finite";
     return;
   }
   t.status = PointStatus::kOk;
@@ -325,7 +357,9 @@ void show(const QualityRecord& record, const QualityRecord* against, bool csv,
 void QualityRun::run() {
   prepare();
   std::optional<QualityRecord> against;
-  if (!o_.places.against.empty()) against = read_quality(o_.places.against);
+  if (!o_.places.against.empty()) {
+    against = read_against(o_.places.against, record_.settings);
+  }
   const std::filesystem::path place = place_of(o_.places);
   plan(calibration_for(common_));
   Results results(place, known_ ? read_json(o_.places.add) : nlohmann::json::object());
@@ -367,7 +401,7 @@ void render_quality(const CompareTaskOptions& o, const Common& common) {
   const RenderedPage page = rendered_page(o.places);
   const QualityRecord record = read_quality(o.places.render);
   std::optional<QualityRecord> against;
-  if (!o.places.against.empty()) against = read_quality(o.places.against);
+  if (!o.places.against.empty()) against = read_against(o.places.against, record.settings);
   const QualityRecord* beside = against ? &*against : nullptr;
   show(record, beside, o.csv, common);
   page.write(quality_page(record, beside), common);

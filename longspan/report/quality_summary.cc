@@ -17,7 +17,8 @@ bool better(const QualitySettings& s, double a, double b) { return s.higher ? a 
 
 double median(std::vector<double> values) {
   std::ranges::sort(values);
-  return values[values.size() / 2];
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : 0.5 * (values[middle - 1] + values[middle]);
 }
 
 Standing standing_of(const QualitySettings& s, const std::vector<const QualityTrial*>& trials) {
@@ -91,11 +92,12 @@ std::vector<Standing> standings(const QualityRecord& record) {
     if ((a.trained > 0) != (b.trained > 0)) return a.trained > 0;
     return a.trained > 0 && better(record.settings, a.mean, b.mean);
   });
-  double fastest = 0.0;
-  for (Standing& standing : all) {  // from the best down
-    if (standing.trained == 0) break;
-    standing.on_front = &standing == &all.front() || standing.step_seconds < fastest;
-    if (standing.on_front) fastest = standing.step_seconds;
+  for (Standing& standing : all) {
+    standing.on_front =
+        standing.trained > 0 && std::ranges::none_of(all, [&](const Standing& other) {
+          return other.trained > 0 && !better(record.settings, standing.mean, other.mean) &&
+                 other.step_seconds < standing.step_seconds;
+        });
   }
   return all;
 }

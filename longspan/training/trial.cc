@@ -4,6 +4,8 @@
 #include <chrono>
 #include <cmath>
 
+#include "longspan/base/error.h"
+
 namespace longspan {
 
 namespace {
@@ -19,7 +21,7 @@ class TrialClock final : public TrainingObserver {
  public:
   explicit TrialClock(const TrialObserver& observer) : observer_(observer) {}
 
-  bool stops() override { return stopped_; }
+  bool stops() override { return stopped_ = stopped_ || observer_(steps_); }
   void stepped(const StepReport& report, double /*per_second*/) override {
     seconds_ += since(last_);
     steps_ = report.step;
@@ -72,6 +74,8 @@ RunConfig trial_config(std::string_view task, const TaskOptions& options, const 
 TrialModel trial_model(const RunConfig& config) {
   const std::unique_ptr<Task> task = config.make_task();
   task->open();
+  require(task->examples(Split::kTest) + task->examples(task->held_out()) > 0,
+          "[{}] no examples are held out to judge by; need some", task->name());
   ModelConfig model = config.model;
   const ModelNeeds needs = task->needs();
   fit(needs, /*hidden=*/config.model.d_model, model);

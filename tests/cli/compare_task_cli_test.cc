@@ -95,6 +95,22 @@ TEST_F(CompareTask, WhatIsThereIsNotTrainedAgain) {
   expect_wrong_input(longspan({"compare", "--add", out(), "--steps", "11"}),
                      "the two were not trained alike");
   EXPECT_EQ(saved(), all);
+  expect_wrong_input(
+      longspan({"compare", "--add", out(), "--attention", "full", "--lengths", "64"}),
+      "--lengths with --add; need one or the other");
+}
+
+// The record stays readable, and nothing that is not finite wins.
+TEST_F(CompareTask, WhatDivergesIsARow) {
+  const Outcome outcome = longspan(
+      on_task({"--attention", "flash,linear", "--lr", "1000", "--steps", "30", "--seeds", "1"}));
+  EXPECT_EQ(outcome.status, 1) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("every trial failed; flash: it diverged"));
+  for (const Json& t : saved()["trials"]) {
+    EXPECT_EQ(t["status"], "failed");
+    for (const Json& step : t["curve"]) EXPECT_TRUE(step["loss"].is_number());
+  }
+  EXPECT_EQ(longspan({"compare", "--render", out()}).status, 0);
 }
 
 TEST_F(CompareTask, TheBudgetBoundsTheRun) {
@@ -159,6 +175,8 @@ TEST_F(CompareTask, WrongInputIsOneSentence) {
   why({"--heads", "3"}, "does not divide into 3 heads");
   why({"--lengths", "64"}, "--lengths with --task; need one or the other");
   why({"--rules"}, "need one or the other");
+  why({"--layers", "1"}, "in which no mechanism has its turn");
+  why({"--seed", "18446744073709551615"}, "less than 2^64");
   expect_wrong_input(longspan({"compare", "--seeds", "3"}),
                      "[compare] --seeds alone; need --task or --add");
 }

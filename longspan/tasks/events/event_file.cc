@@ -35,8 +35,9 @@ EventSequence sequence_of(const TextLine& line) {
       shape->types);
   EventSequence events;
   for (std::size_t i = 0; i < times.size(); ++i) {
-    line.require(times[i].is_number() && std::isfinite(times[i].get<double>()),
-                 "time {} is no number; need one", i);
+    constexpr double kFarthest = 1e15;
+    line.require(times[i].is_number() && std::abs(times[i].get<double>()) <= kFarthest,
+                 "time {} is no number from -{:g} to {:g}; need one", i, kFarthest, kFarthest);
     events.times.push_back(times[i].get<double>());
     line.require(i == 0 || events.times[i] >= events.times[i - 1],
                  "time {} is {} after {}; need times that do not go backwards", i, events.times[i],

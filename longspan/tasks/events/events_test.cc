@@ -134,7 +134,10 @@ TEST(Events, BadLinesHaveASentence) {
             "'t' and 'm'; need two lists of one length, of one event at least");
   EXPECT_EQ(why("{\"t\":[2,1],\"m\":[0,0]}"),
             "time 1 is 1 after 2; need times that do not go backwards");
-  EXPECT_EQ(why("{\"t\":[1,\"b\"],\"m\":[0,0]}"), "time 1 is no number; need one");
+  EXPECT_EQ(why("{\"t\":[1,\"b\"],\"m\":[0,0]}"),
+            "time 1 is no number from -1e+15 to 1e+15; need one");
+  EXPECT_EQ(why("{\"t\":[1,1e300],\"m\":[0,0]}"),
+            "time 1 is no number from -1e+15 to 1e+15; need one");
   EXPECT_EQ(why("{\"t\":[1,2],\"m\":[0,-1]}"),
             "type 1 of an event is -1; need a whole number from 0 to 4095");
   write_bytes(path, "{\"t\":[1],\"m\":[0]}\n");
