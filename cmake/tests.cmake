@@ -10,14 +10,13 @@ find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
 set(sanitizers -fsanitize=address,undefined)
 # Alignment and pointer arithmetic are not checked, which x86 forgives and which takes a third of the
-# time; nor are variables behind the end of their block, which takes a quarter and which `make fuzz`
-# checks; kernels are large functions of many branches, where every check takes minutes to compile,
+# time; kernels are large functions of many branches, where every check takes minutes to compile,
 # and most of all that of the stack, on which they have little but vectors.
 # Warnings are the other library's: with one instruction set, Highway's names are not apart.
 longspan_library(longspan_checked ONE_TARGET
   FLAGS ${sanitizers} -fno-sanitize=null,object-size,vptr,alignment,pointer-overflow
         -fno-sanitize-recover=all
-        -fno-sanitize-address-use-after-scope -fno-omit-frame-pointer -O1 -D_GLIBCXX_ASSERTIONS
+        -fno-omit-frame-pointer -O1 -D_GLIBCXX_ASSERTIONS
   KERNEL_FLAGS -fno-sanitize=bounds,shift,return --param asan-stack=0 -w)
 target_link_options(longspan_checked PUBLIC ${sanitizers})
 set_target_properties(longspan_checked longspan_checked_kernels PROPERTIES EXCLUDE_FROM_ALL ON)

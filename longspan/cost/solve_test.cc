@@ -7,7 +7,6 @@
 #include "longspan/attention/registry.h"
 #include "longspan/base/error.h"
 #include "longspan/models/presets.h"
-#include "longspan/testing/watched.h"
 
 namespace longspan {
 namespace solve_test {
@@ -80,8 +79,6 @@ void expect_boundary(const SolveQuestion& q, const SolveBudget& budget) {
 // Where blocks make memory go down with length, the longest of all is the answer.
 TEST(Solve, EveryMechanismAsIfEveryLengthHadBeenAsked) {
   for (const Mechanism& mechanism : mechanisms()) {
-    // Every length of one mechanism after the other is the same code 400 times.
-    if (testing::watched() && &mechanism - mechanisms().data() > 2) break;
     SCOPED_TRACE(mechanism.name);
     SolveQuestion q{.workload = small(std::string(mechanism.name)), .terms = adam()};
     std::vector<Integer> bytes(1);
@@ -117,7 +114,6 @@ TEST(Solve, BoundariesOfBatchWidthAndLength) {
   grouped.model.kv_heads = 2;
   grouped.model.lora_rank = 2;
   models.push_back(grouped);
-  if (testing::watched()) models.resize(2);
   for (const Workload& w : models) {
     for (const SolveFor what : kSolveFor) {
       for (const bool inference : {false, true}) {
