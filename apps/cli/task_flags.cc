@@ -89,6 +89,7 @@ TaskOptions TaskFlags::of(const TaskEntry& task) const {
     if (option->count() == 0) continue;
     require(task.has_option(name), "[train] {} with {}", flag_of(*option),
             of_others(task.name, name));
+    require(!given_.at(name).empty(), "[train] {} is empty; need a value", flag_of(*option));
     options[name] = given_.at(name);
   }
   return options;

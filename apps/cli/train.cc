@@ -288,6 +288,10 @@ void run_train(TrainOptions& o, const CLI::App& command, const Common& common) {
   options.asked = typed_fields(command, options.run);
   options.review = [&](const RunConfig& run) {
     o.applies.check("train", run);
+    const auto layers = std::max(run.model.layers, run.model.decoder_layers);
+    require(options.resume || split_list(run.model.attention, '|').size() <= layers,
+            "[train] --attention {} for {}; need at most as many kinds as layers",
+            run.model.attention, counted(layers, "layer"));
     // Which is what --positions is unless given.
     require(options.resume || run.model.family == Family::kPerceptron ||
                 run.model.positions != PositionKind::kRotary || attends(run.model),
