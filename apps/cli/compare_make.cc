@@ -9,7 +9,6 @@
 #include <ctime>
 #include <fstream>
 #include <iterator>
-#include <utility>
 
 #include "command.h"
 #include "longspan/attention/registry.h"
@@ -89,11 +88,7 @@ RecordHead record_head() {
 CompareRecord make_record(const ComparePlan& plan, const PlanRequest& request,
                           const CompareRoofline& roofline) {
   CompareRecord r;
-  RecordHead head = record_head();
-  r.created = std::move(head.created);
-  r.command = std::move(head.command);
-  r.machine = std::move(head.machine);
-  r.versions = std::move(head.versions);
+  static_cast<RecordHead&>(r) = record_head();
   r.settings = request.settings;
   r.lengths = plan.lengths;
   std::ranges::sort(r.lengths);

@@ -10,13 +10,6 @@
 
 namespace longspan::cli {
 
-// When, by which command, where and with what a record was made.
-struct RecordHead {
-  std::string created;
-  std::string command;
-  CompareMachine machine;
-  CompareVersions versions;
-};
 RecordHead record_head();
 
 // Machine, versions, mechanisms, and every point as it is predicted.

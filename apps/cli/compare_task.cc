@@ -110,21 +110,12 @@ QualitySettings settings_of(const Protocol& p, const Task& task) {
   s.steps = p.steps;
   s.batch = p.batch;
   s.learning_rate = p.learning_rate;
+  const Criterion criterion = task.criterion();
+  s.metric = criterion.metric;
+  s.higher = criterion.higher;
+  s.share = criterion.share;
   s.threads = static_cast<std::uint64_t>(thread_count());
   return s;
-}
-
-// What a judgement is compared by: how many answers are right, or else the loss.
-const Metric& compared(const Judgement& judgement) {
-  const auto accuracy = std::ranges::find(judgement.metrics, "accuracy", &Metric::name);
-  return accuracy == judgement.metrics.end() ? judgement.metrics.front() : *accuracy;
-}
-
-// A task is asked once what it is compared by, without a model.
-void set_metric(const Task& task, QualitySettings& s) {
-  const Judgement empty = task.judge(task.held_out(), {.counted = 1, .sequences = 1, .bytes = 1});
-  s.metric = compared(empty).name;
-  s.higher = s.metric == "accuracy";
 }
 
 struct PlannedTrial {
@@ -203,14 +194,9 @@ void QualityRun::prepare() {
     first_seed_ = least.seed;
     seeds_ = most.seed - least.seed + 1;
   }
-  RecordHead head = record_head();
-  record_.created = std::move(head.created);
-  record_.command = std::move(head.command);
-  record_.machine = std::move(head.machine);
-  record_.versions = std::move(head.versions);
+  static_cast<RecordHead&>(record_) = record_head();
   record_.settings = settings_of(protocol, *task);
   record_.settings.budget_seconds = budget_;
-  set_metric(*task, record_.settings);
   if (known_) check_alike(known_->settings, record_.settings);
   if (o_.attention.empty() && known_) {
     for (const QualityTrial& t : known_->trials) {
@@ -293,7 +279,8 @@ void QualityRun::train_one(PlannedTrial& planned, double& spent, Progress& progr
   bool finite = true;
   for (const JudgedStep& j : result.curve) {
     finite = finite && std::isfinite(j.judgement.loss());
-    if (finite) t.curve.push_back({j.step, j.judgement.loss(), compared(j.judgement).value});
+    if (finite)
+      t.curve.push_back({j.step, j.judgement.loss(), j.judgement.at(record_.settings.metric)});
   }
   if (result.divergence || !finite || !std::isfinite(result.judgement.loss())) {
     t.status = PointStatus::kFailed;
@@ -304,7 +291,7 @@ void QualityRun::train_one(PlannedTrial& planned, double& spent, Progress& progr
   t.status = PointStatus::kOk;
   t.reason.clear();
   t.loss = result.judgement.loss();
-  t.quality = compared(result.judgement).value;
+  t.quality = result.judgement.at(record_.settings.metric);
 }
 
 QualityRecord QualityRun::current() const {

@@ -54,7 +54,7 @@ std::string share_text(double ratio) { return fmt::format("{:.4g} %", 100.0 * ra
 std::string plain_number(double value) { return fmt::format("{:.4g}", value); }
 
 ChartAxis quality_axis(const QualitySettings& s) {
-  return {.title = s.metric, .text = s.metric == "accuracy" ? &share_text : &plain_number};
+  return {.title = s.metric, .text = s.share ? &share_text : &plain_number};
 }
 
 void add_points(const QualityRecord& r, bool hollow, double (*x_of)(const Standing&),

@@ -27,6 +27,7 @@ struct QualitySettings {
   double learning_rate = 1.0;
   std::string metric;  // what is compared: "accuracy", "loss"
   bool higher = true;  // is better
+  bool share = false;  // shown as a percentage
   std::uint64_t threads = 1;
   double budget_seconds = 0.0;
 
@@ -44,6 +45,7 @@ struct QualitySettings {
     see("learning_rate", self.learning_rate, FieldRange{1e-12, 1e3});
     see("metric", self.metric);
     see("higher", self.higher);
+    see("share", self.share);
     see("threads", self.threads, kComparedCount);
     see("budget_seconds", self.budget_seconds, kPartSeconds);
   }
@@ -98,11 +100,7 @@ struct QualityTrial {
   }
 };
 
-struct QualityRecord {
-  std::string created;  // "2026-01-31T12:00:00Z"
-  std::string command;
-  CompareMachine machine;
-  CompareVersions versions;
+struct QualityRecord : RecordHead {
   QualitySettings settings;
   std::vector<QualityTrial> trials;  // by seed, then as the mechanisms were named
   std::string conclusion;
@@ -112,10 +110,7 @@ struct QualityRecord {
 
   template <class Self, class See>
   static void visit(Self& self, See see) {
-    see("created", self.created);
-    see("command", self.command);
-    see("machine", self.machine);
-    see("versions", self.versions);
+    RecordHead::visit(self, see);
     see("settings", self.settings);
     see("trials", self.trials);
     see("conclusion", self.conclusion);

@@ -103,8 +103,7 @@ std::vector<Standing> standings(const QualityRecord& record) {
 }
 
 std::string quality_text(const QualitySettings& settings, double quality) {
-  return settings.metric == "accuracy" ? fmt::format("{:.2f} %", 100.0 * quality)
-                                       : fmt::format("{:.4f}", quality);
+  return settings.share ? fmt::format("{:.2f} %", 100.0 * quality) : fmt::format("{:.4f}", quality);
 }
 
 void summarize(QualityRecord& record) { record.conclusion = conclusion_of(record); }

@@ -27,7 +27,7 @@ struct Standing {
 // The best first; what was never trained comes last.
 std::vector<Standing> standings(const QualityRecord& record);
 
-// "98.94 %" of an accuracy, "1.2345" of anything else.
+// "98.94 %" of a share, "1.2345" of anything else.
 std::string quality_text(const QualitySettings& settings, double quality);
 
 // Sets the conclusion.

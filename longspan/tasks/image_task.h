@@ -33,6 +33,7 @@ class ImageTask final : public Task {
 
   std::string_view name() const override { return kName; }
   TaskOptions options() const override;
+  Criterion criterion() const override { return kByAccuracy; }
   bool needs_data() const override { return true; }
   std::string_view idle(std::string_view option) const override;
   std::vector<Family> families() const override { return {Family::kPerceptron, Family::kEncoder}; }

@@ -41,6 +41,7 @@ class RecallTask final : public DrawnTask {
 
   std::string_view name() const override { return kName; }
   TaskOptions options() const override;
+  Criterion criterion() const override { return kByAccuracy; }
   std::string describe() const override;
   ModelNeeds needs() const override;
   // A token must know the one before it, or two layers of attention take long to find that out.

@@ -23,6 +23,7 @@ struct SymbolConfig {
 class SymbolTask : public DrawnTask {
  public:
   TaskOptions options() const override;
+  Criterion criterion() const override { return kByAccuracy; }
   std::string decode(std::span<const std::int32_t> tokens) const override;
 
  protected:

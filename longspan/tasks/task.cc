@@ -1,8 +1,16 @@
 #include "longspan/tasks/task.h"
 
+#include <algorithm>
+
 #include "longspan/base/error.h"
 
 namespace longspan {
+
+double Judgement::at(std::string_view metric) const {
+  const auto found = std::ranges::find(metrics, metric, &Metric::name);
+  require(found != metrics.end(), "[task] a judgement has no {}; need one of its metrics", metric);
+  return found->value;
+}
 
 std::vector<std::int32_t> Task::encode(std::string_view /*prompt*/) const {
   throw Error(fmt::format("[{}] its models read no text; need a task of tokens", name()));

@@ -112,7 +112,17 @@ struct Judgement {
   std::string line;             // "loss 1.2345, accuracy 67.00 %"
 
   double loss() const { return metrics.front().value; }
+  // Of the metric with this name. Throws Error where there is none.
+  double at(std::string_view metric) const;
 };
+
+// Which of its metrics tells models apart.
+struct Criterion {
+  std::string_view metric = "loss";
+  bool higher = false;  // is better
+  bool share = false;   // of what is counted, and shown as a percentage
+};
+inline constexpr Criterion kByAccuracy{"accuracy", true, true};
 
 class Task {
  public:
@@ -156,6 +166,7 @@ class Task {
   // Adds what only the task can count; `scores` are the model's of the batch.
   virtual void add(const Batch& /*batch*/, ConstMatrix /*scores*/, Tally& /*tally*/) const {}
   virtual Judgement judge(Split split, const Tally& tally) const = 0;
+  virtual Criterion criterion() const { return {}; }
 
   // Of tasks whose vocabulary is learned from the data: what a trained model keeps of them, and
   // before open() takes their place.

@@ -40,6 +40,25 @@ TEST(Tasks, TakeTheirOptionsByName) {
             "[copy] length is '-2'; need a whole number from 1 to 1e7");
 }
 
+// Of those that need no files.
+TEST(Tasks, AreComparedByAMetricThatTheyHave) {
+  std::size_t asked = 0;
+  for (const TaskEntry& entry : tasks()) {
+    TaskOptions few;
+    if (entry.has_option("examples")) few = {{"examples", "30"}, {"held_out", "5"}};
+    const std::unique_ptr<Task> task = entry.make(few);
+    if (task->needs_data()) continue;
+    task->open();
+    const Tally tally{.loss = 3.0, .counted = 2, .correct = 1, .sequences = 1, .bytes = 2};
+    const Judgement judgement = task->judge(task->held_out(), tally);
+    EXPECT_NO_THROW(judgement.at(task->criterion().metric)) << entry.name;
+    ++asked;
+  }
+  EXPECT_GE(asked, 7);
+  EXPECT_EQ(testing::message_of([] { Judgement{}.at("beauty"); }),
+            "[task] a judgement has no beauty; need one of its metrics");
+}
+
 // Before there are any data.
 TEST(Tasks, SayWhichModelsTheyMayNeed) {
   EXPECT_EQ(find_task("text").make({})->families(), std::vector{Family::kDecoder});

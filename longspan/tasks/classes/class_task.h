@@ -30,6 +30,7 @@ class ClassTask : public Task {
  public:
   std::vector<Family> families() const override { return {Family::kEncoder}; }
   void open() override;
+  Criterion criterion() const override { return kByAccuracy; }
   std::string checksum() const override;
   ModelNeeds needs() const override;
   std::size_t examples(Split split) const override;

@@ -68,6 +68,7 @@ class EventsTask final : public Task {
   Batch batch(Split split, const Examples& which, BatchMemory& memory) override;
   std::string_view unit() const override { return "events"; }
   bool timed() const override { return true; }
+  Criterion criterion() const override { return {.metric = "log_likelihood", .higher = true}; }
   Judgement judge(Split split, const Tally& tally) const override;
 
  private:

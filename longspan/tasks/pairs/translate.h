@@ -38,6 +38,7 @@ class TranslateTask final : public Task {
 
   std::string_view name() const override { return kName; }
   TaskOptions options() const override;
+  Criterion criterion() const override { return kByAccuracy; }
   std::string_view idle(std::string_view option) const override;
   void open() override;
   std::vector<Family> families() const override { return {Family::kEncoderDecoder}; }
