@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <vector>
+
+#include "longspan/io/file.h"
 
 namespace longspan {
 
@@ -70,5 +73,17 @@ std::uint64_t Checksum::value() const {
 }
 
 std::string Checksum::hex() const { return fmt::format("{:016x}", value()); }
+
+std::string checksum_of(const File& file) {
+  constexpr std::uint64_t kPiece = std::uint64_t{1} << 20U;
+  std::vector<std::byte> piece(static_cast<std::size_t>(std::min(kPiece, file.size())));
+  Checksum checksum;
+  for (std::uint64_t at = 0; at < file.size(); at += piece.size()) {
+    piece.resize(static_cast<std::size_t>(std::min(kPiece, file.size() - at)));
+    file.read_at(at, piece);
+    checksum.add(piece);
+  }
+  return checksum.hex();
+}
 
 }  // namespace longspan

@@ -30,4 +30,8 @@ class Checksum {
   std::uint64_t total_ = 0;
 };
 
+class File;
+// The hexadecimal one of all bytes of a file, a piece at a time.
+std::string checksum_of(const File& file);
+
 }  // namespace longspan

@@ -5,7 +5,7 @@
 //   validation  the rest, in consecutive windows
 //   a window    inputs  t_s … t_{s+n-1},  targets  t_{s+1} … t_{s+n}
 //
-// The training windows of a step are a pure function of (seed, step, row): resuming needs the step
+// The file may be larger than memory (token_file.h). The training windows of a step are a pure function of (seed, step, row): resuming needs the step
 // and nothing else.
 #pragma once
 
@@ -15,28 +15,12 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include "longspan/base/random.h"
-#include "longspan/tasks/vocabulary.h"
+#include "longspan/tasks/token_file.h"
 
 namespace longspan {
-
-// A long sequence of tokens, one, two or four bytes each as the vocabulary needs.
-class TokenSequence {
- public:
-  TokenSequence() = default;
-  TokenSequence(std::span<const std::int32_t> tokens, std::size_t vocabulary_size);
-
-  std::size_t size() const;
-  // Fills `into` from position `first`.
-  void copy(std::size_t first, std::span<std::int32_t> into) const;
-
- private:
-  std::variant<std::vector<std::uint8_t>, std::vector<std::uint16_t>, std::vector<std::int32_t>>
-      tokens_;
-};
 
 // Where windows go: `inputs` and `targets` hold rows × length tokens each, row after row.
 struct TokenBatch {
@@ -52,7 +36,7 @@ class TextCorpus {
   // With the vocabulary of a trained model.
   TextCorpus(const std::filesystem::path& path, Vocabulary vocabulary);
 
-  const Vocabulary& vocabulary() const { return vocabulary_; }
+  const Vocabulary& vocabulary() const { return tokens_.vocabulary(); }
   std::size_t size() const { return tokens_.size(); }
   std::size_t training_size() const {
     return tokens_.size() / 10 * 9 + tokens_.size() % 10 * 9 / 10;
@@ -77,13 +61,10 @@ class TextCorpus {
   void batch(std::size_t first, const TokenBatch& batch) const;
 
  private:
-  TextCorpus(const std::filesystem::path& path, const std::string& text, std::string_view kind);
   void consecutive(std::size_t begin, std::size_t end, std::size_t first,
                    const TokenBatch& batch) const;
 
-  std::string name_;
-  Vocabulary vocabulary_;
-  TokenSequence tokens_;
+  TokenFile tokens_;
 };
 
 }  // namespace longspan

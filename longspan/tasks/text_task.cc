@@ -22,12 +22,7 @@ void TextTask::open() {
   }
 }
 
-std::string TextTask::checksum() const {
-  Checksum checksum;
-  const std::string text = read_file(kName, config_.data, kMostData);
-  checksum.add(std::as_bytes(std::span(text)));
-  return checksum.hex();
-}
+std::string TextTask::checksum() const { return checksum_of(File(kName, config_.data)); }
 
 std::string TextTask::describe() const {
   return fmt::format("{} tokens of {} kinds", corpus_->size(), vocabulary_->size());

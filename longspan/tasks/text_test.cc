@@ -106,16 +106,6 @@ TEST_F(TextTest, CharactersAndAStoredVocabulary) {
   EXPECT_EQ(again.vocabulary().decode(inputs_), "né né ");
 }
 
-TEST_F(TextTest, WideVocabularies) {
-  for (const std::uint32_t size : {256U, 257U, 65536U, 65537U}) {
-    const std::vector<std::int32_t> tokens{0, static_cast<std::int32_t>(size) - 1, 1};
-    const TokenSequence sequence(tokens, size);
-    std::vector<std::int32_t> copied(3);
-    sequence.copy(0, copied);
-    EXPECT_EQ(copied, tokens);
-  }
-}
-
 TEST_F(TextTest, Messages) {
   const std::string shown = path_.string();
   const TextCorpus text = corpus(40);

@@ -31,6 +31,8 @@ class Vocabulary {
 
   // Throws Error at a character that the vocabulary does not have.
   std::vector<std::int32_t> encode(std::string_view source, std::string_view text) const;
+  // Of a vocabulary of characters: the token of the one at byte `at`. Throws Error where it has none.
+  std::int32_t token_of(std::string_view source, std::uint32_t c, std::size_t at) const;
   // For bytes the result need not be UTF-8.
   std::string decode(std::span<const std::int32_t> tokens) const;
   // decode(tokens).size(), for bits per byte.
@@ -43,6 +45,21 @@ class Vocabulary {
 
   std::vector<std::uint32_t> code_points_;  // token → code point
   std::vector<std::int32_t> tokens_;        // code point → token, or -1
+};
+
+// Throws Error where the character at byte `at` is kInvalidCharacter (utf8.h).
+void require_character(std::string_view source, std::uint32_t c, std::size_t at);
+
+// The distinct characters of a text that is seen one by one.
+class CharacterSet {
+ public:
+  CharacterSet();
+  void add(std::uint32_t c) { present_[c] = true; }
+  // Throws Error where there is none.
+  Vocabulary vocabulary(std::string_view source) const;
+
+ private:
+  std::vector<bool> present_;
 };
 
 }  // namespace longspan
