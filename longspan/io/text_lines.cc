@@ -24,8 +24,9 @@ void read_lines(std::string_view who, const std::filesystem::path& path,
   std::string held;  // from the beginning of a line
   TextLine line{.who = who, .path = &path};
   bool any = false;
-  const auto give = [&](std::string_view text) {
+  const auto give = [&](std::string_view text, std::uint64_t offset) {
     ++line.number;
+    line.offset = offset;
     if (text.ends_with('\r')) text.remove_suffix(1);
     line.text = text;
     if (text.empty()) return;
@@ -38,10 +39,11 @@ void read_lines(std::string_view who, const std::filesystem::path& path,
     held.resize(kept + count);
     file.read_at(at, std::as_writable_bytes(std::span(held).subspan(kept)));
     at += count;
+    const std::uint64_t first = at - held.size();
     std::size_t begin = 0;
     for (std::size_t end = held.find('\n', kept); end != std::string::npos;
          end = held.find('\n', begin)) {
-      give(std::string_view(held).substr(begin, end - begin));
+      give(std::string_view(held).substr(begin, end - begin), first + begin);
       begin = end + 1;
     }
     held.erase(0, begin);
@@ -49,7 +51,7 @@ void read_lines(std::string_view who, const std::filesystem::path& path,
             "[{}] {}:{}: a line of more than {} MiB; need shorter ones", who, path.string(),
             line.number + 1, kLongestLine >> 20U);
   }
-  if (!held.empty()) give(held);
+  if (!held.empty()) give(held, file.size() - held.size());
   require(any, "[{}] {} is empty; need at least one line", who, path.string());
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -15,6 +16,7 @@ namespace longspan {
 struct TextLine {
   std::string_view text;  // without its end
   std::size_t number = 0;
+  std::uint64_t offset = 0;  // of its first byte in the file
   std::string_view who;
   const std::filesystem::path* path = nullptr;
 

@@ -25,6 +25,22 @@ TEST(TextLines, AreNumberedAndEmptyOnesLeftOut) {
   EXPECT_EQ(lines_of(scratch / "a"), (Lines{{1, "one"}, {3, "two"}, {4, "three"}}));
 }
 
+TEST(TextLines, SayWhereTheyBegin) {
+  const testing::TemporaryDirectory scratch;
+  std::string text = "one\r\n\n";
+  for (const std::size_t size : {1048570U, 3U, 2000000U, 5U}) text += std::string(size, 'x') + "\n";
+  text += "last";
+  testing::write_bytes(scratch / "a", text);
+  std::size_t lines = 0;
+  read_lines("who", scratch / "a", [&](const TextLine& line) {
+    EXPECT_EQ(text.substr(line.offset, line.text.size()), line.text);
+    const std::string before = line.offset == 0 ? "\n" : text.substr(line.offset - 1, 1);
+    EXPECT_EQ(before, "\n");
+    ++lines;
+  });
+  EXPECT_EQ(lines, 6U);
+}
+
 // Of lines across the ends of what is read at a time.
 TEST(TextLines, AreWholeWhateverTheirLength) {
   const testing::TemporaryDirectory scratch;

@@ -9,11 +9,6 @@
 
 namespace longspan {
 
-void LabelledSplits::add_in_turn(std::span<const std::uint8_t> tokens, std::int32_t label) {
-  const std::size_t turn = added_++ % 10;
-  (turn == 8 ? validation : turn == 9 ? test : training).add(tokens, label);
-}
-
 void ClassTask::open() {
   splits_ = read();
   require(splits_->training.size() > 0, "[{}] no examples to train on; need at least one", name());
@@ -67,10 +62,10 @@ std::size_t ClassTask::examples(Split split) const {
 
 ClassTask::Example ClassTask::example(Split split, std::size_t at) const {
   for (const Labelled* set : sets(split)) {
-    if (at < set->size()) return {set->tokens(at), set->label(at)};
+    if (at < set->size()) return {set, at};
     at -= set->size();
   }
-  return {};
+  throw Error(fmt::format("[{}] the split {} has no example {} more", name(), name_of(split), at));
 }
 
 Split ClassTask::held_out() const {
@@ -87,17 +82,18 @@ std::string ClassTask::describe_splits() const {
                      splits_->validation.size(), splits_->test.size());
 }
 
-Batch ClassTask::fill(BatchMemory& memory) const {
+Batch ClassTask::fill(BatchMemory& memory) {
   std::size_t length = 1;
-  for (const Example& e : rows_) length = std::max(length, e.tokens.size());
+  for (const Example& e : rows_) length = std::max(length, e.length());
   memory.tokens.assign(rows_.size() * length, 0);
   memory.lengths.resize(rows_.size());
   memory.targets.resize(rows_.size());
   for (std::size_t row = 0; row < rows_.size(); ++row) {
-    std::ranges::copy(rows_[row].tokens,
-                      memory.tokens.begin() + static_cast<std::ptrdiff_t>(row * length));
-    memory.lengths[row] = static_cast<std::int32_t>(rows_[row].tokens.size());
-    memory.targets[row] = rows_[row].label;
+    const Example& e = rows_[row];
+    e.set->read(e.at, tokens_);
+    std::ranges::copy(tokens_, memory.tokens.begin() + static_cast<std::ptrdiff_t>(row * length));
+    memory.lengths[row] = static_cast<std::int32_t>(e.length());
+    memory.targets[row] = e.set->label(e.at);
   }
   return {.batch = rows_.size(),
           .length = length,
@@ -113,7 +109,7 @@ Batch ClassTask::training_batch(std::uint64_t seed, std::uint64_t step, std::siz
   rows_.clear();
   for (const std::uint32_t i :
        bucketed_.batch(derive(seed, name()), step, rows, from.size(), length)) {
-    rows_.push_back({from.tokens(i), from.label(i)});
+    rows_.push_back({&from, i});
   }
   return fill(memory);
 }
@@ -123,7 +119,7 @@ void ClassTask::arrange(Split split, std::size_t count) {
   arranged_.resize(count);
   std::iota(arranged_.begin(), arranged_.end(), 0U);
   std::ranges::stable_sort(arranged_, {},
-                           [&](std::uint32_t i) { return example(split, i).tokens.size(); });
+                           [&](std::uint32_t i) { return example(split, i).length(); });
 }
 
 Batch ClassTask::batch(Split split, const Examples& which, BatchMemory& memory) {

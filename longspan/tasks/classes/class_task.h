@@ -15,12 +15,21 @@
 namespace longspan {
 
 struct LabelledSplits {
+  LabelledSplits() = default;
+  // Of what stays in its files.
+  explicit LabelledSplits(const std::shared_ptr<ExampleFiles>& files)
+      : training(files), validation(files), test(files) {}
+
   Labelled training;
   Labelled validation;
   Labelled test;
 
   // Examples of one source, of which the last two of every ten are validation and test.
-  void add_in_turn(std::span<const std::uint8_t> tokens, std::int32_t label);
+  template <class... Example>
+  void add_in_turn(const Example&... example) {
+    const std::size_t turn = added_++ % 10;
+    (turn == 8 ? validation : turn == 9 ? test : training).add(example...);
+  }
 
  private:
   std::size_t added_ = 0;
@@ -57,14 +66,15 @@ class ClassTask : public Task {
   virtual std::size_t longest() const = 0;  // tokens that a model must take
 
   struct Example {
-    std::span<const std::uint8_t> tokens;
-    std::int32_t label = 0;
+    const Labelled* set = nullptr;
+    std::size_t at = 0;
+    std::size_t length() const { return set->length(at); }
   };
   // The sets of a split, which come one behind the other.
   std::vector<const Labelled*> sets(Split split) const;
   Example example(Split split, std::size_t at) const;
   // Of rows_.
-  Batch fill(BatchMemory& memory) const;
+  Batch fill(BatchMemory& memory);
   // Of the class that is most common in training.
   double majority(Split split) const;
 
@@ -74,7 +84,9 @@ class ClassTask : public Task {
   // The examples of an evaluation by rising length.
   Split arranged_split_ = Split::kAll;
   std::vector<std::uint32_t> arranged_;
-  std::vector<Example> rows_;  // of the batch that is being made
+  // Of the batch that is being made, and of the row.
+  std::vector<Example> rows_;
+  std::vector<std::uint8_t> tokens_;
 };
 
 }  // namespace longspan

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <set>
+#include <span>
 
 #include "longspan/base/error.h"
 #include "longspan/io/file.h"
@@ -32,21 +34,32 @@ std::optional<Split> split_of(std::string_view word) {
   return word.starts_with("test") ? std::optional(Split::kTest) : std::nullopt;
 }
 
+bool parse_json_text(std::string_view line, std::vector<std::uint8_t>& tokens) {
+  const json object = json::parse(line, nullptr, false);
+  const auto text = object.is_object() ? object.find("text") : object.end();
+  if (text == object.end() || !text->is_string()) return false;
+  return parse_bytes_as_tokens(text->get_ref<const std::string&>(), tokens);
+}
+
 class Reader {
  public:
-  Reader(std::string_view who, std::size_t bytes) : who_(who), bytes_(bytes) {}
+  Reader(std::string_view who, std::size_t bytes) : who_(who), bytes_(bytes) {
+    found_.files = std::make_shared<ExampleFiles>(who);
+  }
 
   void file(const fs::path& path, std::optional<Split> split) {
-    std::map<std::size_t, std::int64_t> folds;  // of the texts that have one
+    const std::size_t first = found_.texts.size();
+    const std::uint32_t as_json = found_.files->add(path, &parse_json_text);
+    const std::uint32_t as_it_is = found_.files->add(path, &parse_bytes_as_tokens);
     std::optional<bool> label_first;
     read_lines(who_, path, [&](const TextLine& line) {
       if (line.text.starts_with('{')) {
-        add_json(line, split, folds);
+        add_json(line, as_json, split);
       } else {
-        add_columns(line, split, label_first);
+        add_columns(line, as_it_is, split, label_first);
       }
     });
-    split_folds(folds);
+    split_folds(first);
   }
 
   // A directory per class, and in it a file per text.
@@ -58,7 +71,14 @@ class Reader {
       if (label.starts_with("unsup")) continue;
       for (const fs::path& file : entries(folder)) {
         if (!fs::is_regular_file(file)) continue;
-        texts_.push_back({read_file(who_, file, kMostData).substr(0, bytes_), label, split});
+        const std::uint64_t size = File(who_, file).size();
+        require(size > 0, "[{}] {} is empty; need a text", who_, file.string());
+        const std::uint32_t length = first_of(size);
+        const std::uint32_t number = found_.files->add(file, &parse_bytes_as_tokens);
+        found_.texts.push_back({.place = {0, length, number},
+                                .length = length,
+                                .label = number_of_label(label),
+                                .split = split});
       }
     }
   }
@@ -72,19 +92,30 @@ class Reader {
     return all;
   }
 
-  std::vector<LabelledText> texts() && { return std::move(texts_); }
+  LabelledTexts found() && { return std::move(found_); }
 
  private:
-  void add(const TextLine& line, std::string_view text, std::string label,
-           std::optional<Split> split) {
-    line.require(!text.empty(), "the text is empty");
-    line.require(!label.empty() && label.size() <= 256, "a label of {} bytes; need 1 to 256",
-                 label.size());
-    texts_.push_back({std::string(text.substr(0, bytes_)), std::move(label), split});
+  std::uint32_t first_of(std::uint64_t bytes) const {
+    return static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes, bytes_));
   }
 
-  void add_json(const TextLine& line, std::optional<Split> split,
-                std::map<std::size_t, std::int64_t>& folds) {
+  std::int32_t number_of_label(std::string_view label) {
+    const auto [at, is_new] =
+        numbers_.emplace(label, static_cast<std::int32_t>(found_.labels.size()));
+    if (is_new) found_.labels.push_back(at->first);
+    return at->second;
+  }
+
+  void check(const TextLine& line, std::size_t text, std::string_view label) {
+    line.require(text > 0, "the text is empty");
+    line.require(!label.empty() && label.size() <= 256, "a label of {} bytes; need 1 to 256",
+                 label.size());
+    constexpr std::size_t kMostLabels = 65536;
+    line.require(found_.labels.size() < kMostLabels || numbers_.contains(label),
+                 "'{}' is one class more than {}; need fewer", printable(label), kMostLabels);
+  }
+
+  void add_json(const TextLine& line, std::uint32_t file, std::optional<Split> split) {
     const json object = json::parse(line.text, nullptr, false);
     line.require(object.is_object(), "no JSON object; need {{\"text\": …, \"label\": …}}");
     const auto text = object.find("text");
@@ -92,6 +123,7 @@ class Reader {
     line.require(text != object.end() && text->is_string(), "no \"text\"; need one, a string");
     line.require(label != object.end() && (label->is_string() || label->is_number_integer()),
                  "no \"label\"; need one, a whole number or a string");
+    std::int16_t fold_of_it = -1;
     if (const auto said = object.find("split"); said != object.end()) {
       const std::string word = said->is_string() ? said->get<std::string>() : said->dump();
       split = split_of(word);
@@ -99,13 +131,20 @@ class Reader {
     } else if (const auto fold = object.find("fold"); fold != object.end()) {
       line.require(fold->is_number_integer() && *fold >= 0 && *fold < 1000,
                    "fold {}; need a whole number from 0 to 999", printable(fold->dump()));
-      folds[texts_.size()] = fold->get<std::int64_t>();
+      fold_of_it = fold->get<std::int16_t>();
     }
-    add(line, text->get_ref<const std::string&>(),
-        label->is_string() ? label->get<std::string>() : label->dump(), split);
+    const std::string named = label->is_string() ? label->get<std::string>() : label->dump();
+    const std::size_t size = text->get_ref<const std::string&>().size();
+    check(line, size, named);
+    found_.texts.push_back(
+        {.place = {line.offset, static_cast<std::uint32_t>(line.text.size()), file},
+         .length = first_of(size),
+         .label = number_of_label(named),
+         .fold = fold_of_it,
+         .split = split});
   }
 
-  void add_columns(const TextLine& line, std::optional<Split> split,
+  void add_columns(const TextLine& line, std::uint32_t file, std::optional<Split> split,
                    std::optional<bool>& label_first) {
     const std::size_t tab = line.text.find('\t');
     line.require(tab != std::string_view::npos,
@@ -119,30 +158,41 @@ class Reader {
       label_first = !is_title(second);
       if (is_title(first) || is_title(second)) return;
     }
-    add(line, *label_first ? second : first, std::string(*label_first ? first : second), split);
+    const std::string_view text = *label_first ? second : first;
+    const std::string_view label = *label_first ? first : second;
+    check(line, text.size(), label);
+    const std::uint64_t offset =
+        line.offset + static_cast<std::uint64_t>(text.data() - line.text.data());
+    found_.texts.push_back({.place = {offset, first_of(text.size()), file},
+                            .length = first_of(text.size()),
+                            .label = number_of_label(label),
+                            .split = split});
   }
 
-  void split_folds(const std::map<std::size_t, std::int64_t>& folds) {
-    std::set<std::int64_t> all;
-    for (const auto& [i, fold] : folds) all.insert(fold);
-    for (const auto& [i, fold] : folds) {
-      const auto rank = static_cast<std::size_t>(std::distance(all.begin(), all.find(fold)));
+  // Of the texts from `first` on that say theirs.
+  void split_folds(std::size_t first) {
+    std::set<std::int16_t> all;
+    const std::span<LabelledText> texts = std::span(found_.texts).subspan(first);
+    for (const LabelledText& t : texts) {
+      if (t.fold >= 0) all.insert(t.fold);
+    }
+    for (LabelledText& t : texts) {
+      if (t.fold < 0) continue;
+      const auto rank = static_cast<std::size_t>(std::distance(all.begin(), all.find(t.fold)));
       const std::size_t tenth = 10 * rank / all.size();
-      texts_[i].split = tenth >= 8   ? Split::kTest
-                        : tenth == 7 ? Split::kValidation
-                                     : Split::kTraining;
+      t.split = tenth >= 8 ? Split::kTest : tenth == 7 ? Split::kValidation : Split::kTraining;
     }
   }
 
   std::string_view who_;
   std::size_t bytes_;
-  std::vector<LabelledText> texts_;
+  LabelledTexts found_;
+  std::map<std::string, std::int32_t, std::less<>> numbers_;  // of labels
 };
 
 }  // namespace
 
-std::vector<LabelledText> read_labelled_texts(std::string_view who, const fs::path& data,
-                                              std::size_t bytes) {
+LabelledTexts read_labelled_texts(std::string_view who, const fs::path& data, std::size_t bytes) {
   Reader reader(who, bytes);
   std::error_code ignored;
   const bool of_files = !fs::is_directory(data, ignored);
@@ -163,22 +213,26 @@ std::vector<LabelledText> read_labelled_texts(std::string_view who, const fs::pa
   } else {
     reader.directory(data, std::nullopt);
   }
-  std::vector<LabelledText> texts = std::move(reader).texts();
-  require(!texts.empty(), "[{}] {} has no texts; need a directory per class with a file per text",
-          who, data.string());
-  return texts;
+  LabelledTexts found = std::move(reader).found();
+  require(!found.texts.empty(),
+          "[{}] {} has no texts; need a directory per class with a file per text", who,
+          data.string());
+  return found;
 }
 
-std::vector<std::string> class_names(const std::vector<LabelledText>& texts) {
-  const auto before = [](const std::string& a, const std::string& b) {
-    const auto x = number_of(a);
-    const auto y = number_of(b);
+std::vector<std::int32_t> number_classes(const std::vector<std::string>& labels) {
+  const auto before = [&](std::size_t a, std::size_t b) {
+    const auto x = number_of(labels[a]);
+    const auto y = number_of(labels[b]);
     if (x && y && *x != *y) return *x < *y;
-    return x.has_value() != y.has_value() ? x.has_value() : a < b;
+    return x.has_value() != y.has_value() ? x.has_value() : labels[a] < labels[b];
   };
-  std::set<std::string, decltype(before)> names(before);
-  for (const LabelledText& t : texts) names.insert(t.label);
-  return {names.begin(), names.end()};
+  std::vector<std::size_t> order(labels.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::sort(order, before);
+  std::vector<std::int32_t> numbers(labels.size());
+  for (std::size_t i = 0; i < order.size(); ++i) numbers[order[i]] = static_cast<std::int32_t>(i);
+  return numbers;
 }
 
 }  // namespace longspan

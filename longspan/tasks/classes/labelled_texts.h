@@ -1,27 +1,38 @@
 // Texts with the names of their classes, from the files that people have (text_class.h says which).
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "longspan/tasks/classes/example_files.h"
 #include "longspan/tasks/task.h"
 
 namespace longspan {
 
 struct LabelledText {
-  std::string text;
-  std::string label;
-  std::optional<Split> split;  // where the data say so
+  FilePlace place;
+  std::uint32_t length = 0;    // bytes of the text that are read
+  std::int32_t label = 0;      // which of LabelledTexts::labels
+  std::int16_t fold = -1;      // where the data say so
+  std::optional<Split> split;  // likewise
+};
+
+struct LabelledTexts {
+  std::shared_ptr<ExampleFiles> files;
+  std::vector<LabelledText> texts;
+  std::vector<std::string> labels;  // as they came
 };
 
 // Of each text the first `bytes`. Throws Error, "[who] file:line: …", for what is none.
-std::vector<LabelledText> read_labelled_texts(std::string_view who,
-                                              const std::filesystem::path& data, std::size_t bytes);
+LabelledTexts read_labelled_texts(std::string_view who, const std::filesystem::path& data,
+                                  std::size_t bytes);
 
-// The names in the order in which classes are numbered: numbers by value, others by name.
-std::vector<std::string> class_names(const std::vector<LabelledText>& texts);
+// The number of the class of each label: numbers come by value, others behind them by name.
+std::vector<std::int32_t> number_classes(const std::vector<std::string>& labels);
 
 }  // namespace longspan

@@ -3,7 +3,8 @@
 //
 // Drawn by the published rules, or read from lines of an expression and its value with a tab
 // between, in either order: the tree's parentheses of some files, and a line of titles, are left
-// out. A line whose value is not that of its expression is refused.
+// out. A line whose value is not that of its expression is refused. Expressions stay in their files,
+// which may be larger than memory (example_files.h).
 #pragma once
 
 #include "longspan/base/number.h"
@@ -47,6 +48,7 @@ class ListOpsTask final : public ClassTask {
 
  private:
   LabelledSplits read() const override;
+  LabelledSplits draw() const;
   std::size_t vocabulary_size() const override;
   std::size_t class_count() const override { return 10; }
   std::size_t longest() const override { return config_.length; }

@@ -2,9 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <map>
-
-#include "longspan/base/error.h"
 #include "longspan/tasks/classes/labelled_texts.h"
 #include "longspan/tasks/task_options.h"
 
@@ -17,26 +14,19 @@ std::string TextClassTask::describe() const {
 }
 
 LabelledSplits TextClassTask::read() const {
-  constexpr std::size_t kMostClasses = 65536;
-  const std::vector<LabelledText> texts = read_labelled_texts(kName, config_.data, config_.length);
-  std::map<std::string, std::int32_t> number;
-  for (const std::string& label : class_names(texts)) {
-    number.emplace(label, static_cast<std::int32_t>(number.size()));
-  }
-  require(number.size() <= kMostClasses, "[text-class] {} has {} classes; need at most {}",
-          config_.data, number.size(), kMostClasses);
-  LabelledSplits all;
-  for (const LabelledText& t : texts) {
-    const std::span<const std::uint8_t> bytes(reinterpret_cast<const std::uint8_t*>(t.text.data()),
-                                              t.text.size());  // NOLINT
+  const LabelledTexts found = read_labelled_texts(kName, config_.data, config_.length);
+  const std::vector<std::int32_t> classes = number_classes(found.labels);
+  LabelledSplits all(found.files);
+  for (const LabelledText& t : found.texts) {
+    const std::int32_t label = classes[static_cast<std::size_t>(t.label)];
     if (!t.split) {
-      all.add_in_turn(bytes, number.at(t.label));
+      all.add_in_turn(t.place, t.length, label);
       continue;
     }
     Labelled& to = *t.split == Split::kTraining     ? all.training
                    : *t.split == Split::kValidation ? all.validation
                                                     : all.test;
-    to.add(bytes, number.at(t.label));
+    to.add(t.place, t.length, label);
   }
   return all;
 }

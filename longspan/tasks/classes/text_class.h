@@ -4,6 +4,7 @@
 //   a directory of directories   one per class, a text in every file; or train/ and test/ of such
 //   lines of JSON                {"text": …, "label": …}, and perhaps "fold" or "split"
 //   lines with a tab             label and text, or text and label below a line of these titles
+// Texts stay in their files, which may be larger than memory (example_files.h).
 // Classes are sorted by name, numbers by value. Of folds the last fifth is for testing and the tenth
 // before it for validation; where nothing is said about splits, of every ten examples one is for
 // each.
