@@ -41,9 +41,9 @@ bool parse_json_text(std::string_view line, std::vector<std::uint8_t>& tokens) {
   return parse_bytes_as_tokens(text->get_ref<const std::string&>(), tokens);
 }
 
-class Reader {
+class LabelledReader {
  public:
-  Reader(std::string_view who, std::size_t bytes) : who_(who), bytes_(bytes) {
+  LabelledReader(std::string_view who, std::size_t bytes) : who_(who), bytes_(bytes) {
     found_.files = std::make_shared<ExampleFiles>(who);
   }
 
@@ -193,7 +193,7 @@ class Reader {
 }  // namespace
 
 LabelledTexts read_labelled_texts(std::string_view who, const fs::path& data, std::size_t bytes) {
-  Reader reader(who, bytes);
+  LabelledReader reader(who, bytes);
   std::error_code ignored;
   const bool of_files = !fs::is_directory(data, ignored);
   const auto has_folders = [&](const fs::path& path) {

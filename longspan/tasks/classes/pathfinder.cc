@@ -1,6 +1,7 @@
 #include "longspan/tasks/classes/pathfinder.h"
 
 #include "longspan/base/error.h"
+#include "longspan/tasks/classes/path_files.h"
 #include "longspan/tasks/classes/path_picture.h"
 #include "longspan/tasks/classes/pixels.h"
 #include "longspan/tasks/task_options.h"
@@ -20,6 +21,7 @@ std::string_view PathfinderTask::idle(std::string_view option) const {
 std::string PathfinderTask::describe() const { return "dashed paths, " + describe_splits(); }
 
 LabelledSplits PathfinderTask::read() const {
+  if (has_path_files(config_.source.data)) return read_path_files(config_.source.data);
   if (!config_.source.drawn()) {
     LabelledSplits all = read_pixels(config_.source.data);
     for (const Labelled* set : {&all.training, &all.validation, &all.test}) {

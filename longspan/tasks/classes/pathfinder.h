@@ -1,7 +1,8 @@
 // Pathfinder of the Long Range Arena: whether two marks are the ends of one dashed path
 // (path_picture.h), from the pixels one after the other.
 //
-// Drawn, or read from the files that `pixels` reads, of two classes.
+// Drawn, or read: the published images (path_files.h), or the files that `pixels` reads, of two
+// classes.
 #pragma once
 
 #include "longspan/base/number.h"

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "longspan/tasks/classes/path_picture.h"
+#include "longspan/testing/png_bytes.h"
 #include "longspan/testing/temporary_directory.h"
 
 namespace longspan {
@@ -95,6 +96,99 @@ TEST(Pathfinder, WhatDoesNotFitIsRefused) {
               PathfinderTask({.source = {.data = LONGSPAN_SOURCE_DIR "/data/mnist-small"}}).open();
             }).find("need 0 and 1"),
             std::string::npos);
+}
+
+// Images of 4x2 pixels as the published ones lie; of image i all pixels are i, and the label is i % 2.
+void write_level(const std::filesystem::path& level, int first, int count) {
+  const std::string number = std::to_string(first / 100);
+  std::filesystem::create_directories(level / "metadata");
+  std::filesystem::create_directories(level / "imgs" / number);
+  std::string lines;
+  for (int i = first; i < first + count; ++i) {
+    const std::string name = fmt::format("sample_{}.png", i - first);
+    testing::write_bytes(level / "imgs" / number / name,
+                         testing::grey_png_bytes(4, std::string(8, static_cast<char>(i))));
+    lines += fmt::format("imgs/{} {} {} {} 1.8 6 2 0.75\n", number, name, i - first, i % 2);
+  }
+  testing::write_bytes(level / "metadata" / (number + ".npy"), lines);
+}
+
+TEST(Pathfinder, ThePublishedImagesAreRead) {
+  const testing::TemporaryDirectory scratch;
+  const auto level = scratch / "curv_baseline";
+  write_level(level, 0, 100);
+  write_level(level, 100, 20);
+  for (const auto& data : {level, scratch.path()}) {
+    PathfinderTask task({.source = {.data = data.string()}});
+    task.open();
+    EXPECT_EQ(task.examples(Split::kTraining), 96U);
+    EXPECT_EQ(task.examples(Split::kValidation), 12U);
+    EXPECT_EQ(task.examples(Split::kTest), 12U);
+    EXPECT_EQ(task.needs().length, 8U);
+    EXPECT_EQ(task.checksum().size(), 16U);
+    std::multiset<std::int32_t> seen;
+    for (const Split split : {Split::kTraining, Split::kValidation, Split::kTest}) {
+      BatchMemory memory;
+      const std::size_t count = task.examples(split);
+      const Batch batch = task.batch(split, {.first = 0, .count = count}, memory);
+      for (std::size_t row = 0; row < count; ++row) {
+        EXPECT_EQ(batch.targets[row], batch.tokens[8 * row] % 2);
+        EXPECT_EQ(batch.tokens[8 * row + 7], batch.tokens[8 * row]);
+        seen.insert(batch.tokens[8 * row]);
+      }
+      const auto connected = std::ranges::count(batch.targets, 1);
+      EXPECT_TRUE(connected > 0 && connected < std::ssize(batch.targets)) << "labels in turns";
+    }
+    EXPECT_EQ(seen.size(), 120U);
+    EXPECT_EQ(std::set<std::int32_t>(seen.begin(), seen.end()).size(), 120U);
+  }
+  write_level(scratch / "curv_contour_length_9", 0, 10);
+  EXPECT_EQ(
+      message_of([&] { PathfinderTask({.source = {.data = scratch.path().string()}}).open(); }),
+      "[pathfinder] " + scratch.path().string() +
+          " has curv_baseline, curv_contour_length_9; need one of them in --data");
+}
+
+TEST(Pathfinder, BadLinesAndImagesAreRefused) {
+  const testing::TemporaryDirectory scratch;
+  write_level(scratch.path(), 0, 20);
+  const auto metadata = scratch / "metadata" / "0.npy";
+  const auto images = scratch / "imgs" / "0";
+  const std::string sound = testing::read_bytes(metadata);
+  const auto open = [&] {
+    return message_of(
+        [&] { PathfinderTask({.source = {.data = scratch.path().string()}}).open(); });
+  };
+  EXPECT_EQ(open(), "");
+  const std::string at = "[pathfinder] " + metadata.string() + ":2: ";
+  const auto why = [&](const std::string& second) {
+    testing::write_bytes(metadata, "imgs/0 sample_0.png 0 0\n" + second + "\n" + sound);
+    return open();
+  };
+  EXPECT_EQ(why("imgs/0 sample_0.png 0"),
+            at + "3 words; need a directory, a file, a number and the label");
+  EXPECT_EQ(why("imgs/0 sample_0.png 0 2"), at + "the label '2'; need 0 or 1");
+  EXPECT_EQ(why("imgs/.. ../sample_0.png 0 1"),
+            at + "the image 'imgs/../../sample_0.png'; need one below the directory of metadata");
+  EXPECT_EQ(why("imgs/0 sample_99.png 0 1"), at + "there is no " +
+                                                 (images / "sample_99.png").string() +
+                                                 "; need all images that are named");
+  testing::write_bytes(images / "wide.png", testing::grey_png_bytes(8, std::string(8, 'x')));
+  EXPECT_EQ(why("imgs/0 wide.png 0 1"),
+            at + "imgs/0/wide.png has 8x1 pixels; the first image has 4x2");
+  testing::write_bytes(images / "text.png", "no image");
+  EXPECT_EQ(why("imgs/0 text.png 0 1"),
+            at + "[png] " + (images / "text.png").string() + ": is no PNG file");
+  testing::write_bytes(images / "none.png", "");
+  EXPECT_EQ(why("imgs/0 none.png 0 1"), "") << "one of the published images is empty";
+  testing::write_bytes(metadata, "imgs/0 none.png 0 1\nimgs/0 none.png 0 1\n" + sound);
+  EXPECT_NE(open().find(":2: " + (images / "none.png").string() + " is empty"), std::string::npos);
+  testing::write_bytes(metadata, "\x93NUMPY\x01");
+  EXPECT_NE(open().find(":1: an array of NumPy; need lines of"), std::string::npos);
+  testing::write_bytes(metadata, "");
+  EXPECT_NE(open().find("is empty; need at least one line"), std::string::npos);
+  std::filesystem::remove(metadata);
+  EXPECT_NE(open().find("has no .npy files; need one at least"), std::string::npos);
 }
 
 }  // namespace pathfinder_test
