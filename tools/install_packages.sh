@@ -7,7 +7,8 @@ set -e
 if [ $# -eq 0 ]; then
   set -- g++ cmake ninja-build make pkg-config python3 \
     libdnnl-dev ocl-icd-opencl-dev libhwy-dev libfmt-dev libcli11-dev nlohmann-json3-dev \
-    libtomlplusplus-dev libpng-dev libgtest-dev libgmock-dev
+    libtomlplusplus-dev libpng-dev zlib1g-dev \
+    libgtest-dev libgmock-dev
 fi
 
 if ! command -v dpkg-query >/dev/null; then

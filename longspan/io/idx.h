@@ -3,7 +3,7 @@
 //   0, 0, 0x08 (unsigned byte), number of dimensions, each dimension (4 bytes, big-endian), then
 //   the elements in C order
 //
-// Everything is checked against the size of the file.
+// Everything is checked against the size of the file. A file whose name ends in .gz is unpacked.
 #pragma once
 
 #include <cstddef>

@@ -33,10 +33,14 @@ IdxArray bytes_of(const std::filesystem::path& path) {
 
 std::filesystem::path existing(const std::filesystem::path& directory, const std::string& idx,
                                const std::string& npy) {
-  if (std::filesystem::exists(directory / idx)) return directory / idx;
-  require(std::filesystem::exists(directory / npy),
-          "[images] '{}' has neither {} nor {}; need a directory with one of them",
-          directory.string(), idx, npy);
+  for (const std::string& name : {idx, idx + ".gz"}) {
+    if (std::filesystem::exists(directory / name)) return directory / name;
+  }
+  require(
+      std::filesystem::exists(directory / npy),
+      "[images] '{}' has neither {}, packed as .gz or not, nor {}; need a directory with one of "
+      "them",
+      directory.string(), idx, npy);
   return directory / npy;
 }
 

@@ -1,6 +1,7 @@
 // Labelled grey images, as in MNIST: tell which class an image belongs to.
 //
 //   DIR/train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte, …   IDX
+//                                                              the same, packed: ….gz
 //   DIR/train-images.npy, train-labels.npy, test-images.npy, test-labels.npy          NumPy
 //
 // Images are [count, height, width] bytes. Perceptrons see pixels/255; transformers see a token per

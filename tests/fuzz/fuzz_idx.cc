@@ -78,6 +78,10 @@ int fuzz_idx(Bytes input) {
                                              std::multiplies<>());
     demand(size == array.data.size(), "as many bytes as the shape says");
   });
+  if (!edits(input)) {
+    testing::write_bytes(directory / "packed.gz", text_of(input));
+    outcome_of([&] { read_idx(directory / "packed.gz"); });
+  }
   return outcome_of([&] { use_images(directory); });
 }
 
