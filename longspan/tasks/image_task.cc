@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
 
 #include "longspan/base/config.h"
@@ -22,6 +23,14 @@ TaskOptions ImageTask::options() const { return options_of(config_); }
 std::string_view ImageTask::idle(std::string_view option) const {
   const bool reads_pixels = config_.model == Family::kPerceptron;
   return option == "patch" && reads_pixels ? "the model mlp, which reads pixels; need encoder" : "";
+}
+
+void ImageTask::open() {
+  corpus_.emplace(config_.data);
+  const std::vector<std::int32_t>& labels = corpus_->training().labels;
+  require(std::ranges::any_of(labels, [&](std::int32_t l) { return l != labels.front(); }),
+          "[images] {}: all {} images are of class {}; need two classes", config_.data,
+          labels.size(), labels.front());
 }
 
 std::string ImageTask::checksum() const {

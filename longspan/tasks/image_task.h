@@ -37,7 +37,7 @@ class ImageTask final : public Task {
   bool needs_data() const override { return true; }
   std::string_view idle(std::string_view option) const override;
   std::vector<Family> families() const override { return {Family::kPerceptron, Family::kEncoder}; }
-  void open() override { corpus_.emplace(config_.data); }
+  void open() override;
   std::string checksum() const override;
   std::string describe() const override;
   ModelNeeds needs() const override;

@@ -95,5 +95,25 @@ TEST(ImageTask, SaysWhatItCannotDo) {
             "[images] its models read no text; need a task of tokens");
 }
 
+// Two images of one pixel, of these classes.
+void write_two(const std::filesystem::path& directory, char first, char second) {
+  const std::string images("\0\0\x08\x03\0\0\0\x02\0\0\0\x01\0\0\0\x01pq", 18);
+  const std::string labels = std::string("\0\0\x08\x01\0\0\0\x02", 8) + first + second;
+  for (const char* part : {"train", "t10k"}) {
+    testing::write_bytes(directory / (std::string(part) + "-images-idx3-ubyte"), images);
+    testing::write_bytes(directory / (std::string(part) + "-labels-idx1-ubyte"), labels);
+  }
+}
+
+TEST(ImageTask, OneClassIsRefused) {
+  const testing::TemporaryDirectory scratch;
+  const std::string data = scratch.path().string();
+  write_two(scratch.path(), 0, 1);
+  EXPECT_EQ(testing::message_of([&] { ImageTask({.data = data}).open(); }), "");
+  write_two(scratch.path(), 1, 1);
+  EXPECT_EQ(testing::message_of([&] { ImageTask({.data = data}).open(); }),
+            "[images] " + data + ": all 2 images are of class 1; need two classes");
+}
+
 }  // namespace image_task_test
 }  // namespace longspan

@@ -16,8 +16,15 @@ namespace {
 constexpr unsigned kLevelShift = 4;  // 256 values of a pixel become 16 tokens
 
 std::vector<std::int32_t> npy_labels(const std::filesystem::path& path) {
-  const auto convert = [](const auto& array) {
-    return std::vector<std::int32_t>(array.data.begin(), array.data.end());
+  const auto convert = [&](const auto& array) {
+    std::vector<std::int32_t> labels;
+    labels.reserve(array.data.size());
+    for (const auto label : array.data) {
+      require(label >= 0 && label < 65536, "[images] {}: label {} of image {}; need 0 to 65535",
+              path.string(), label, labels.size());
+      labels.push_back(static_cast<std::int32_t>(label));
+    }
+    return labels;
   };
   const std::string_view type = npy_type_of(path);
   if (type == "<i8") return convert(read_npy<std::int64_t>(path));
@@ -48,9 +55,10 @@ std::filesystem::path existing(const std::filesystem::path& directory, const std
 
 ImageSet read_images(const std::filesystem::path& images, const std::filesystem::path& labels) {
   IdxArray array = bytes_of(images);
-  require(array.shape.size() == 3 && !array.data.empty(),
-          "[images] {}: {} dimensions; need images, rows and columns", images.string(),
-          array.shape.size());
+  require(array.shape.size() == 3, "[images] {}: {} dimensions; need images, rows and columns",
+          images.string(), array.shape.size());
+  require(!array.data.empty(), "[images] {}: {} images of {}x{} pixels; need at least 1 of each",
+          images.string(), array.shape[0], array.shape[1], array.shape[2]);
   ImageSet set{.count = array.shape[0], .height = array.shape[1], .width = array.shape[2]};
   require(set.count <= std::numeric_limits<std::uint32_t>::max(),
           "[images] {}: {} images; need "
@@ -65,10 +73,6 @@ ImageSet read_images(const std::filesystem::path& images, const std::filesystem:
   }
   require(set.labels.size() == set.count, "[images] {} labels in {} for {} images",
           set.labels.size(), labels.string(), set.count);
-  for (const std::int32_t label : set.labels) {
-    require(label >= 0 && label < 65536, "[images] {}: label {}; need 0 to 65535", labels.string(),
-            label);
-  }
   return set;
 }
 

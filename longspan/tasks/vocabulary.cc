@@ -91,11 +91,9 @@ std::vector<std::int32_t> Vocabulary::encode(std::string_view source, std::strin
 }
 
 std::int32_t Vocabulary::token_of(std::string_view source, std::uint32_t c, std::size_t at) const {
-  const std::int32_t token = c < tokens_.size() ? tokens_[c] : -1;
-  require(token >= 0,
-          "[{}] {} has the character U+{:04X} at byte {}; the {} known do not include it", kWho,
-          source, c, at, code_points_.size());
-  return token;
+  require(has(c), "[{}] {} has the character U+{:04X} at byte {}; the {} known do not include it",
+          kWho, source, c, at, code_points_.size());
+  return tokens_[c];
 }
 
 std::uint32_t Vocabulary::checked_code_point(std::int32_t token) const {

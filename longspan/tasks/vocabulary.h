@@ -31,7 +31,9 @@ class Vocabulary {
 
   // Throws Error at a character that the vocabulary does not have.
   std::vector<std::int32_t> encode(std::string_view source, std::string_view text) const;
-  // Of a vocabulary of characters: the token of the one at byte `at`. Throws Error where it has none.
+  // Of a vocabulary of characters.
+  bool has(std::uint32_t c) const { return c < tokens_.size() && tokens_[c] >= 0; }
+  // The same: the token of the one at byte `at`. Throws Error where it has none.
   std::int32_t token_of(std::string_view source, std::uint32_t c, std::size_t at) const;
   // For bytes the result need not be UTF-8.
   std::string decode(std::span<const std::int32_t> tokens) const;

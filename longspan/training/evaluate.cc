@@ -75,8 +75,9 @@ Judgement evaluate(Model& model, Task& task, Split split, const EvaluateOptions&
   require(options.batch > 0, "[eval] batches of 0 sequences; need at least 1");
   if (options.history > 0) check_history(model);
   std::size_t count = task.examples(split);
-  require(count > 0, "[eval] {} has no split {}; need training or {}", task.name(), name_of(split),
-          name_of(task.held_out()));
+  const bool holds_out = task.examples(task.held_out()) > 0;
+  require(count > 0, "[eval] {} has no split {}; need training{}{}", task.name(), name_of(split),
+          holds_out ? " or " : "", holds_out ? name_of(task.held_out()) : "");
   if (options.limit > 0) count = std::min(count, options.limit);
   if (options.history == 0) task.arrange(split, count);
   const Tally tally = options.history > 0 ? by_streams(model, task, split, count, options)

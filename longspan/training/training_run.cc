@@ -65,6 +65,12 @@ TrainingRun::TrainingRun(const TrainingOptions& options) : options_(options) {
           "[train] --patience or --keep-best with {} steps and a validation after every {}; need "
           "--eval-every of at most {}",
           course.steps, course.eval_every, course.steps);
+  const auto data = config_.options.find("data");
+  require(course.eval_every == 0 || course.eval_every > course.steps ||
+              task_->examples(task_->held_out()) > 0,
+          "[train] {} has no examples that are held out to judge by; need more of them, or "
+          "--eval-every 0",
+          data == config_.options.end() ? task_->name() : std::string_view(data->second));
   const ModelNeeds needs = task_->needs();
   shape_ = {
       .batch = config_.data.batch, .length = needs.length, .source_length = needs.source_length};

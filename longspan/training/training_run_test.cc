@@ -94,6 +94,22 @@ TEST(TrainingRun, InterruptedAndResumedItEndsWithTheSameBits) {
   }
 }
 
+// Said before the first step, not at the first validation.
+TEST(TrainingRun, NeedsExamplesToJudgeBy) {
+  const TemporaryDirectory scratch;
+  const std::string data = (scratch / "few.tsv").string();
+  testing::write_bytes(data, "a\tx\nb\ty\n");
+  TrainingOptions o = small("text-class", scratch / "run");
+  o.run.options = {{"data", data}, {"length", "4"}};
+  EXPECT_EQ(testing::message_of([&] { TrainingRun run(o); }),
+            "[train] " + data +
+                " has no examples that are held out to judge by; need more of them, or "
+                "--eval-every 0");
+  o.run.course.eval_every = 0;
+  Heard heard;
+  EXPECT_EQ(TrainingRun(o).run(heard).saved, 12U);
+}
+
 TEST(TrainingRun, EndsWhenItsTimeIsOver) {
   const TemporaryDirectory scratch;
   TrainingOptions o = small("copy", scratch / "parts");

@@ -40,6 +40,18 @@ class Place {
                                      "n_head": 12, "n_positions": 1024, "vocab_size": 50257})");
     write_bytes(at("broken.toml"), "[device.x\n");
     write_bytes(at("config.txt"), "nothing");
+    write_bytes(at("one.tsv"), "a\tx\na\ty\n");
+    write_bytes(at("few.tsv"), "a\tx\nb\ty\n");
+    write_bytes(at("label.tsv"), "3\t[MAX 1 3 ]\n12\t[MAX 1 2 ]\n");
+    write_bytes(at("token.tsv"), "3\t[MAX 1 3 ]\n2\t[MUL 1 2 ]\n");
+    write_bytes(at("back.jsonl"), "{\"t\":[1,2],\"m\":[0,0]}\n{\"t\":[2,1],\"m\":[0,0]}\n");
+    std::filesystem::create_directories(at("paths/metadata"));
+    write_bytes(at("paths/metadata/0.npy"), "imgs/0 sample_0.png 0 7\n");
+    std::filesystem::create_directory(at("packed"));
+    write_bytes(at("packed/train-images-idx3-ubyte.gz"), "no gzip");
+    write_bytes(at("packed/train-labels-idx1-ubyte.gz"), "no gzip");
+    write_bytes(at("packed/t10k-images-idx3-ubyte.gz"), "no gzip");
+    write_bytes(at("packed/t10k-labels-idx1-ubyte.gz"), "no gzip");
     std::filesystem::create_directory(at("folder"));
     std::filesystem::create_symlink("loop", at("loop"));
     const Outcome trained = longspan(

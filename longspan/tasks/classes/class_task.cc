@@ -11,11 +11,16 @@ namespace longspan {
 
 void ClassTask::open() {
   splits_ = read();
-  require(splits_->training.size() > 0, "[{}] no examples to train on; need at least one", name());
+  const TaskOptions given = options();
+  const auto data = given.find("data");
+  const bool drawn = data == given.end() || data->second.empty();
+  const std::string source = drawn ? "what is drawn" : data->second;
+  require(splits_->training.size() > 0, "[{}] {}: no examples to train on; need at least one",
+          name(), source);
   const std::span<const std::int32_t> labels = splits_->training.labels();
   require(std::ranges::any_of(labels, [&](std::int32_t l) { return l != labels.front(); }),
-          "[{}] all {} examples are of class {}; need two classes", name(), labels.size(),
-          labels.front());
+          "[{}] {}: all {} examples are of class {}; need two classes", name(), source,
+          labels.size(), labels.front());
   for (const Labelled* set : sets(Split::kAll)) {
     for (const std::int32_t label : set->labels()) {
       classes_ = std::max(classes_, static_cast<std::size_t>(label) + 1);

@@ -180,7 +180,8 @@ TEST(ListOps, BadLinesAreRefusedByTheirNumber) {
             at + "unknown token '[MEAN'; need digits, [MIN, [MAX, [MED, [SM and ]");
   EXPECT_EQ(why("4\t4\n[MIN 2\t2\n"), at + "1 list is not closed; need ']'");
   EXPECT_EQ(why("4\t4\n[MIN 2 3 ]\t2\n", 3), at + "4 tokens; need at most 3, or more --length");
-  EXPECT_EQ(why("4\t4\n4\t4\n"), "[listops] all 2 examples are of class 4; need two classes");
+  EXPECT_EQ(why("4\t4\n4\t4\n"),
+            "[listops] " + file + ": all 2 examples are of class 4; need two classes");
 }
 
 TEST(ListOps, WhatIsReadIsNotDrawn) {

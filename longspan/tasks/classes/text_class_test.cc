@@ -91,12 +91,17 @@ TEST(TextClass, BadLinesAreRefusedByTheirNumber) {
             at + "split 'holdout'; need train, valid or test");
   EXPECT_EQ(why("plain"), at + "neither JSON nor a tab; need a label, a tab and a text");
   EXPECT_EQ(why(R"({"text": "a", "label": 1})"),
-            "[text-class] all 2 examples are of class 0; need two classes");
+            "[text-class] " + file + ": all 2 examples are of class 0; need two classes");
+  EXPECT_EQ(why(R"({"text": "a", "label": ""})"), at + "a label of 0 bytes; need 1 to 256");
   std::filesystem::create_directories(scratch / "none" / "a");
   EXPECT_NE(message_of([&] {
               TextClassTask({.data = (scratch / "none").string()}).open();
             }).find("has no texts; need a directory per class"),
             std::string::npos);
+  testing::write_bytes(scratch / "none" / "a" / "1.txt", "");
+  EXPECT_EQ(
+      message_of([&] { TextClassTask({.data = (scratch / "none").string()}).open(); }),
+      "[text-class] " + (scratch / "none" / "a" / "1.txt").string() + " is empty; need a text");
 }
 
 }  // namespace text_class_test

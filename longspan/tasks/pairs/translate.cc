@@ -12,12 +12,30 @@
 #include "longspan/tasks/classes/split_files.h"
 #include "longspan/tasks/pairs/whole_sequences.h"
 #include "longspan/tasks/task_options.h"
+#include "longspan/tasks/utf8.h"
 
 namespace longspan {
 
 namespace {
 
-std::vector<TextPair> read_pairs(const std::filesystem::path& path) {
+// Throws Error unless a side of a pair is as many characters at most, of the vocabulary if there is
+// one.
+void check_side(const TextLine& line, std::string_view text, std::size_t longest,
+                const std::optional<Vocabulary>& vocabulary) {
+  std::size_t characters = 0;
+  for (std::size_t at = 0; at < text.size(); ++characters) {
+    const std::uint32_t c = next_character(text, at);
+    line.require(c != kInvalidCharacter, "'{}' is not UTF-8; need UTF-8 text", printable(text));
+    line.require(!vocabulary || vocabulary->has(c),
+                 "the character U+{:04X}; the {} known do not include it", c,
+                 vocabulary ? vocabulary->size() : 0);
+  }
+  line.require(characters <= longest, "'{}' has {} characters; need at most {}, or more --length",
+               printable(text), characters, longest);
+}
+
+std::vector<TextPair> read_pairs(const std::filesystem::path& path, std::size_t longest,
+                                 const std::optional<Vocabulary>& vocabulary) {
   std::vector<TextPair> pairs;
   read_lines(TranslateTask::kName, path, [&](const TextLine& line) {
     const std::size_t tab = line.text.find('\t');
@@ -26,6 +44,8 @@ std::vector<TextPair> read_pairs(const std::filesystem::path& path) {
     line.require(target.find('\t') == std::string_view::npos, "two tabs; need one");
     line.require(tab > 0 && !target.empty(), "an empty side; need a source and a target");
     pairs.push_back({std::string(line.text.substr(0, tab)), std::string(target)});
+    check_side(line, pairs.back().source, longest, vocabulary);
+    check_side(line, target, longest, vocabulary);
   });
   return pairs;
 }
@@ -50,11 +70,14 @@ TranslateTask::Texts TranslateTask::read() const {
   Texts all;
   if (!config_.source.drawn()) {
     const SplitFiles files = split_files(kName, config_.source.data);
-    std::vector<TextPair> first = read_pairs(files.training);
+    const auto pairs_of = [&](const std::filesystem::path& path) {
+      return read_pairs(path, config_.length, vocabulary_);
+    };
+    std::vector<TextPair> first = pairs_of(files.training);
     if (!files.one) {
       all.training = std::move(first);
-      if (files.validation) all.validation = read_pairs(*files.validation);
-      if (files.test) all.test = read_pairs(*files.test);
+      if (files.validation) all.validation = pairs_of(*files.validation);
+      if (files.test) all.test = pairs_of(*files.test);
       return all;
     }
     for (std::size_t i = 0; i < first.size(); ++i) {
@@ -104,10 +127,6 @@ void TranslateTask::open() {
     for (const TextPair& p : from) {
       to.push_back(
           {vocabulary_->encode("a source", p.source), vocabulary_->encode("a target", p.target)});
-      const std::size_t longest = std::max(to.back().source.size(), to.back().target.size());
-      require(longest <= config_.length,
-              "[translate] '{}' or its target has {} characters; need at most {}, or more --length",
-              printable(p.source), longest, config_.length);
     }
   };
   encoded(texts.training, training_);

@@ -90,8 +90,13 @@ TEST(Translate, BadLinesAreRefusedByTheirNumber) {
   EXPECT_EQ(why("abc"), at + "no tab; need a source, a tab and a target");
   EXPECT_EQ(why("\tabc"), at + "an empty side; need a source and a target");
   EXPECT_EQ(why("a\tb\tc"), at + "two tabs; need one");
-  EXPECT_EQ(why("abcde\tb"),
-            "[translate] 'abcde' or its target has 5 characters; need at most 4, or more --length");
+  EXPECT_EQ(why("abcde\tb"), at + "'abcde' has 5 characters; need at most 4, or more --length");
+  EXPECT_EQ(why("ab\tb\xFF"), at + "'b\xFF' is not UTF-8; need UTF-8 text");
+  TranslateTask trained({.source = {.data = file}, .length = 4});
+  trained.use(Vocabulary::characters({'a', 'b', 'x', 'y'}));
+  testing::write_bytes(file, "a\tb\nab\té\n");
+  EXPECT_EQ(message_of([&] { trained.open(); }),
+            at + "the character U+00E9; the 4 known do not include it");
   EXPECT_EQ(message_of([] { TranslateTask({.length = 10}); }),
             "[translate] length 10; need at least 26 for dates");
 }
