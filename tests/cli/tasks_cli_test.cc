@@ -67,6 +67,14 @@ TEST(TaskCommands, ReverseAnswers) {
   const json written = json::parse(
       longspan({"generate", model, "--prompt", "1 2 3", "--temperature", "0", "--json"}).out);
   EXPECT_LE(written["tokens"], 4);
+  EXPECT_FALSE(written.contains("log_probability"));
+  const auto searched = [&](const char* beams) {
+    return json::parse(
+        longspan({"generate", model, "--prompt", "1 2 3", "--beams", beams, "--json"}).out);
+  };
+  EXPECT_EQ(searched("1")["text"], written["text"]);
+  EXPECT_LT(searched("3")["log_probability"], 0.0);
+  EXPECT_GE(searched("3")["score"], searched("3")["log_probability"]);
   expect_wrong_input(longspan({"generate", model, "--prompt", "1 2 3 4"}),
                      "the model reads at most 3");
 }
