@@ -64,6 +64,11 @@ TEST(TaskCommands, ReverseAnswers) {
   const json quality = json::parse(longspan({"eval", model, "--json"}).out);
   EXPECT_EQ(quality["sequences"], 200);
   EXPECT_TRUE(quality.contains("sequence_accuracy"));
+  EXPECT_FALSE(quality.contains("generated_exact"));
+  const json answered = json::parse(longspan({"eval", model, "--generate", "200", "--json"}).out);
+  EXPECT_EQ(answered["generated_exact"], quality["sequence_accuracy"]);
+  EXPECT_THAT(longspan({"eval", model, "--generate", "5", "--beams", "2"}).out,
+              HasSubstr(" of 5 written with 2 beams"));
   const json written = json::parse(
       longspan({"generate", model, "--prompt", "1 2 3", "--temperature", "0", "--json"}).out);
   EXPECT_LE(written["tokens"], 4);
