@@ -9,7 +9,8 @@ namespace longspan {
 namespace {
 
 // What `used` tokens have filled of a sequence.
-Matrix filled(const DecodeCache& cache, const DecodeCache::Part& part, std::size_t sequence) {
+Matrix tokens_of_cache(const DecodeCache& cache, const DecodeCache::Part& part,
+                       std::size_t sequence) {
   const std::size_t plane = part.each / part.planes;
   const std::size_t live = part.token == 0 ? plane : cache.used * part.token;
   return {cache.data + part.begin + sequence * part.each, part.planes, live, plane};
@@ -27,7 +28,7 @@ void DecodeCache::copy_sequence(std::size_t from, std::size_t to) const {
   if (from == to) return;
   for (const Part& part : parts) {
     if (part.each == 0 || part.fixed) continue;
-    copy(filled(*this, part, from), filled(*this, part, to));
+    copy(tokens_of_cache(*this, part, from), tokens_of_cache(*this, part, to));
   }
 }
 
@@ -41,7 +42,8 @@ void DecodeCache::take(const DecodeCache& one) {
       copy(ConstMatrix(one.data + from.begin, 1, to.common), Matrix(data + to.begin, 1, to.common));
     }
     if (to.each == 0) continue;
-    for (std::size_t b = 0; b < batch; ++b) copy(filled(one, from, 0), filled(*this, to, b));
+    for (std::size_t b = 0; b < batch; ++b)
+      copy(tokens_of_cache(one, from, 0), tokens_of_cache(*this, to, b));
   }
 }
 
