@@ -238,11 +238,13 @@ Perturbation ForwardLearning::projected(const Batch& batch, ConstMatrix e, Const
     const Arena::Frame frame(*step.arena);
     const Matrix scores = step.arena->matrix(batch.source_length, batch.length);
     if (in_model) {
-      attend_sequences(source, step.image, factor, scores, out);
+      attend_sequences(source, step.image, batch.targets, factor, scores, out);
     } else {
-      attend_one_hot(batch.source, e, factor, scores, out);
+      attend_one_hot(batch.source, e, batch.targets, factor, scores, out);
     }
   }
+  // Padding receives no error, as it sends none.
+  zero_padding({batch.source_length, batch.source_lengths}, out);
   if (!in_model) return injected(batch, out, scale, *step.arena);
   Perturbation p;
   p.shift = out;

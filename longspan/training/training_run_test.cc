@@ -469,9 +469,9 @@ TEST(Writer, AnEncoderAndADecoderAnswer) {
   Writer writer(*run.model, task->encode("4 1 5"), task->boundary());
   Sampler sampler({.temperature = 0.0});
   std::vector<std::int32_t> answer;
-  while (!writer.full()) {
-    answer.push_back(sampler.draw(writer.scores(), answer.size()));
-    writer.append(answer.back());
+  while (writer.room() > 0) {
+    answer.push_back(sampler.draw(writer.scores().row(0), answer.size()));
+    writer.append({&answer.back(), 1});
   }
   EXPECT_EQ(answer, (std::vector<std::int32_t>{5, 1, 4, 0}));
 }

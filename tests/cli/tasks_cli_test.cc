@@ -64,9 +64,22 @@ TEST(TaskCommands, ReverseAnswers) {
   const json quality = json::parse(longspan({"eval", model, "--json"}).out);
   EXPECT_EQ(quality["sequences"], 200);
   EXPECT_TRUE(quality.contains("sequence_accuracy"));
+  EXPECT_FALSE(quality.contains("generated_exact"));
+  const json answered = json::parse(longspan({"eval", model, "--generate", "200", "--json"}).out);
+  EXPECT_EQ(answered["generated_exact"], quality["sequence_accuracy"]);
+  EXPECT_THAT(longspan({"eval", model, "--generate", "5", "--beams", "2"}).out,
+              HasSubstr(" of 5 written with 2 beams"));
   const json written = json::parse(
       longspan({"generate", model, "--prompt", "1 2 3", "--temperature", "0", "--json"}).out);
   EXPECT_LE(written["tokens"], 4);
+  EXPECT_FALSE(written.contains("log_probability"));
+  const auto searched = [&](const char* beams) {
+    return json::parse(
+        longspan({"generate", model, "--prompt", "1 2 3", "--beams", beams, "--json"}).out);
+  };
+  EXPECT_EQ(searched("1")["text"], written["text"]);
+  EXPECT_LT(searched("3")["log_probability"], 0.0);
+  EXPECT_GE(searched("3")["score"], searched("3")["log_probability"]);
   expect_wrong_input(longspan({"generate", model, "--prompt", "1 2 3 4"}),
                      "the model reads at most 3");
 }
