@@ -85,10 +85,12 @@ struct ModelConfig {
 
   // What the head tells apart.
   std::size_t outputs() const { return head == HeadKind::kLanguage ? vocab : classes; }
-  // How many times it does, of so many sequences.
+  // Sequences that one example has.
+  std::size_t sequences_each() const { return head == HeadKind::kPairs ? 2 : 1; }
+  // Rows of scores, of so many sequences.
   std::size_t output_rows(std::size_t batch, std::size_t length) const {
-    if (head == HeadKind::kPairs) return batch / 2;
-    return head == HeadKind::kClassifier ? batch : batch * length;
+    const bool whole = head == HeadKind::kClassifier || head == HeadKind::kPairs;
+    return whole ? batch / sequences_each() : batch * length;
   }
   std::size_t feed_forward_width() const { return d_ff == 0 ? 4 * d_model : d_ff; }
 
