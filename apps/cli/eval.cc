@@ -47,7 +47,8 @@ class Predictions {
       : task_(task), file_("eval", path) {}
 
   void add(const Batch& batch, ConstMatrix scores, std::size_t first) {
-    const std::size_t rows = batch.targets.size() / batch.batch;  // per sequence
+    // Of an example; two sequences may have one.
+    const std::size_t rows = std::max<std::size_t>(1, batch.targets.size() / batch.batch);
     std::string lines;
     for (std::size_t i = 0; i < batch.targets.size(); ++i) {
       if (batch.targets[i] == kIgnoredTarget) continue;

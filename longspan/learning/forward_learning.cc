@@ -39,6 +39,9 @@ ForwardLearning::ForwardLearning(const Model& model, Recall recall, const Feedba
           model.loss().name());
   require(model.config().stages.empty(),
           "[pepita] the passes of a model with stages cannot be compared; need the rule bp");
+  require(model.config().head != HeadKind::kPairs,
+          "[pepita] the error of a pair belongs to neither of its sequences; need the rule bp or "
+          "fa");
   check_numbers("pepita", feedback);
   if (!through_matrix()) return;
   const std::size_t outputs = model.config().outputs();

@@ -66,8 +66,9 @@ TrainingRun::TrainingRun(const TrainingOptions& options) : options_(options) {
           "--eval-every of at most {}",
           course.steps, course.eval_every, course.steps);
   const ModelNeeds needs = task_->needs();
-  shape_ = {
-      .batch = config_.data.batch, .length = needs.length, .source_length = needs.source_length};
+  shape_ = {.batch = config_.data.batch * config_.model.sequences_each(),
+            .length = needs.length,
+            .source_length = needs.source_length};
   batch_memory_.resize(config_.data.batches_per_update);
   batches_.resize(config_.data.batches_per_update);
   model_ = std::make_unique<Model>(config_.model);

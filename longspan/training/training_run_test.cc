@@ -28,6 +28,8 @@ TrainingOptions small(const std::string& task, const std::filesystem::path& out)
     o.run.options = {{"length", "16"}, {"pairs", "2"}, {"symbols", "12"}, {"held_out", "20"}};
   } else if (task == "translate") {
     o.run.options = {{"length", "6"}, {"grammar", "sort"}, {"examples", "40"}, {"held_out", "20"}};
+  } else if (task == "retrieval") {
+    o.run.options = {{"length", "24"}, {"topics", "3"}, {"examples", "40"}, {"held_out", "20"}};
   } else if (task == "listops") {
     o.run.options = {{"length", "60"}, {"above", "5"}, {"examples", "40"}, {"held_out", "20"}};
   }
@@ -78,7 +80,8 @@ TEST(TrainingRun, SaysHowItGoes) {
 }
 
 TEST(TrainingRun, InterruptedAndResumedItEndsWithTheSameBits) {
-  for (const std::string task : {"copy", "recall", "reverse", "listops", "translate"}) {
+  for (const std::string task :
+       {"copy", "recall", "reverse", "listops", "translate", "retrieval"}) {
     const TemporaryDirectory scratch;
     Heard heard;
     TrainingRun(small(task, scratch / "whole")).run(heard);

@@ -114,6 +114,32 @@ TEST(TaskCommands, PredictionsAreWhatTheAccuracyCounts) {
   expect_wrong_input(longspan({"eval", model, "--overwrite"}), "--overwrite alone; need");
 }
 
+TEST(TaskCommands, PredictionsOfPairsAreOnePerPair) {
+  const TemporaryDirectory scratch;
+  const std::string model = (scratch / "m").string();
+  const std::string file = (scratch / "p.jsonl").string();
+  const Outcome trained = longspan(
+      train("retrieval", model,
+            {"--length", "32", "--examples", "40", "--held-out", "15", "--eval-every", "0"}));
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  const json quality = json::parse(
+      longspan({"eval", model, "--split", "test", "--batch", "4", "--predictions", file, "--json"})
+          .out);
+  EXPECT_EQ(quality["pairs"], 15);
+  std::istringstream lines(read_bytes(file));
+  std::set<int> examples;
+  int right = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const json one = json::parse(line);
+    EXPECT_EQ(one["target"], one["example"].get<int>() % 2) << "as they are drawn";
+    EXPECT_FALSE(one.contains("position"));
+    examples.insert(one["example"].get<int>());
+    right += one["target"] == one["predicted"] ? 1 : 0;
+  }
+  EXPECT_EQ(examples.size(), 15U);
+  EXPECT_NEAR(quality["accuracy"].get<double>(), right / 15.0, 1e-9);
+}
+
 TEST(TaskCommands, PatienceEndsARunAndTheBestStays) {
   const TemporaryDirectory scratch;
   const std::string model = (scratch / "m").string();

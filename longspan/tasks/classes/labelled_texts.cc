@@ -26,12 +26,6 @@ std::optional<std::int64_t> number_of(std::string_view text) {
   return whole ? std::optional(value) : std::nullopt;
 }
 
-std::optional<Split> split_of(std::string_view word) {
-  if (word.starts_with("train")) return Split::kTraining;
-  if (word.starts_with("val") || word.starts_with("dev")) return Split::kValidation;
-  return word.starts_with("test") ? std::optional(Split::kTest) : std::nullopt;
-}
-
 class Reader {
  public:
   Reader(std::string_view who, std::size_t bytes) : who_(who), bytes_(bytes) {}
@@ -140,6 +134,12 @@ class Reader {
 };
 
 }  // namespace
+
+std::optional<Split> split_of(std::string_view word) {
+  if (word.starts_with("train")) return Split::kTraining;
+  if (word.starts_with("val") || word.starts_with("dev")) return Split::kValidation;
+  return word.starts_with("test") ? std::optional(Split::kTest) : std::nullopt;
+}
 
 std::vector<LabelledText> read_labelled_texts(std::string_view who, const fs::path& data,
                                               std::size_t bytes) {

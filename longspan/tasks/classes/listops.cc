@@ -115,7 +115,7 @@ LabelledSplits ListOpsTask::read() const {
   };
   if (files.one) {
     read_expressions(files.training, config_.length, [&](const Tokens& tokens, std::int32_t value) {
-      all.add_in_turn(tokens, value);
+      all.next().add(tokens, value);
     });
     return all;
   }

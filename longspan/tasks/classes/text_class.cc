@@ -29,14 +29,7 @@ LabelledSplits TextClassTask::read() const {
   for (const LabelledText& t : texts) {
     const std::span<const std::uint8_t> bytes(reinterpret_cast<const std::uint8_t*>(t.text.data()),
                                               t.text.size());  // NOLINT
-    if (!t.split) {
-      all.add_in_turn(bytes, number.at(t.label));
-      continue;
-    }
-    Labelled& to = *t.split == Split::kTraining     ? all.training
-                   : *t.split == Split::kValidation ? all.validation
-                                                    : all.test;
-    to.add(bytes, number.at(t.label));
+    all.next(t.split).add(bytes, number.at(t.label));
   }
   return all;
 }
