@@ -14,6 +14,7 @@
 #include "longspan/base/error.h"
 #include "longspan/io/atomic_file.h"
 #include "longspan/training/evaluate.h"
+#include "longspan/training/evaluate_answers.h"
 #include "longspan/training/run_directory.h"
 #include "modes.h"
 #include "output_file.h"
@@ -31,6 +32,8 @@ struct EvalOptions {
   std::size_t length = 0;
   std::size_t batch = 0;
   std::size_t history = 0;
+  std::optional<std::size_t> answers;  // to write
+  BeamConfig search{.beams = 1};
   std::string predictions;
   Existing existing = Existing::kKept;
   Applies applies;
@@ -44,7 +47,8 @@ class Predictions {
       : task_(task), file_("eval", path) {}
 
   void add(const Batch& batch, ConstMatrix scores, std::size_t first) {
-    const std::size_t rows = batch.targets.size() / batch.batch;  // per sequence
+    // Of an example; two sequences may have one.
+    const std::size_t rows = std::max<std::size_t>(1, batch.targets.size() / batch.batch);
     std::string lines;
     for (std::size_t i = 0; i < batch.targets.size(); ++i) {
       if (batch.targets[i] == kIgnoredTarget) continue;
@@ -135,8 +139,12 @@ void run_eval(const EvalOptions& o, const Common& common) {
       predictions->add(seen, scores, first);
     };
   }
-  const Judgement q = evaluate(*run.model, *task, split, options);
+  Judgement q = evaluate(*run.model, *task, split, options);
   if (predictions) predictions->commit();
+  if (o.answers) {
+    q.metrics.push_back(
+        evaluate_answers(*run.model, *task, split, *o.answers, o.search).metric(o.search));
+  }
   if (common.json) {
     print_json(o, run, *task, q);
   } else {
@@ -160,6 +168,14 @@ void add_eval(CLI::App& app, const Common& common) {
   add_number(*command, "--memory", o->history,
              "Tokens that each sequence remembers of those before it (transformer-xl)",
              from_to(0, 1e7));
+  add_number(*command, "--generate", o->answers,
+             "Also write the answers of the first so many, and say how many are exact",
+             from_to(1, 1e9));
+  add_number(*command, "--beams", o->search.beams, "Search for them, so many side by side",
+             bounds_of(o->search, o->search.beams));
+  add_number(*command, "--length-penalty", o->search.length_penalty,
+             "Of the search, as generate has it", bounds_of(o->search, o->search.length_penalty));
+  o->applies.only(*command, {"--generate"}, only_families({Family::kEncoderDecoder}));
   command->add_option("--predictions", o->predictions,
                       "A file for what the model takes every target for, as lines of JSON");
   add_overwrite(*command, o->existing);
@@ -170,8 +186,12 @@ void add_eval(CLI::App& app, const Common& common) {
       "Examples:\n"
       "  longspan eval model\n"
       "  longspan eval model --length 32 --memory 128\n"
-      "  longspan eval model --data other.txt --split all --json");
-  const Modes modes = Modes().needs({"--overwrite"}, {"--predictions"});
+      "  longspan eval model --data other.txt --split all --json\n"
+      "  longspan eval dates --generate 200 --beams 4");
+  const Modes modes = Modes()
+                          .needs({"--overwrite"}, {"--predictions"})
+                          .needs({"--beams"}, {"--generate"})
+                          .needs({"--length-penalty"}, {"--beams"});
   command->callback([o, command, modes, &common] {
     modes.check(*command);
     run_eval(*o, common);

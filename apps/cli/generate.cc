@@ -5,6 +5,7 @@
 #include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "applies.h"
 #include "command.h"
 #include "longspan/base/error.h"
+#include "longspan/training/beam_search.h"
 #include "longspan/training/run_directory.h"
 #include "longspan/training/sampler.h"
 #include "longspan/training/writer.h"
@@ -26,6 +28,8 @@ struct GenerateOptions {
   std::string prompt = "\n";
   std::size_t tokens = 500;
   SamplerConfig sampler;
+  std::optional<std::size_t> beams;  // none: tokens are drawn
+  BeamConfig search;
   Applies applies;
 };
 
@@ -33,7 +37,23 @@ struct GenerateOptions {
 struct Written {
   std::vector<std::int32_t> tokens;
   double seconds = 0.0;
+  std::optional<FoundText> found = {};  // of a search
 };
+
+void draw_tokens(const GenerateOptions& o, Writer writer, const Task& task, bool shows,
+                 Written& written) {
+  Sampler sampler(o.sampler);
+  while (written.tokens.size() < o.tokens && writer.room() > 0) {
+    const std::int32_t token = sampler.draw(writer.scores().row(0), written.tokens.size());
+    if (token == task.boundary()) break;
+    written.tokens.push_back(token);
+    writer.append({&token, 1});
+    if (shows) {
+      fmt::print("{}", task.decode(std::span(written.tokens).last(1)));
+      flush_output();
+    }
+  }
+}
 
 Written write(const GenerateOptions& o, Model& model, const Task& task, bool shows) {
   std::vector<std::int32_t> prompt = task.encode(o.prompt);
@@ -42,19 +62,16 @@ Written write(const GenerateOptions& o, Model& model, const Task& task, bool sho
   if (shows && task.boundary() < 0) {
     fmt::print("{}", task.decode(std::span(prompt).subspan(task.prelude())));
   }
-  Writer writer(model, std::move(prompt), task.boundary());
-  Sampler sampler(o.sampler);
   Written written;
   const auto start = std::chrono::steady_clock::now();
-  while (written.tokens.size() < o.tokens && !writer.full()) {
-    const std::int32_t token = sampler.draw(writer.scores(), written.tokens.size());
-    if (token == task.boundary()) break;
-    written.tokens.push_back(token);
-    writer.append(token);
-    if (shows) {
-      fmt::print("{}", task.decode(std::span(written.tokens).last(1)));
-      flush_output();
-    }
+  if (o.beams) {
+    BeamConfig config = o.search;
+    config.beams = *o.beams;
+    written.found = BeamSearch(model, config).find(std::move(prompt), task.boundary(), o.tokens);
+    written.tokens = written.found->tokens;
+    if (shows) fmt::print("{}", task.decode(written.tokens));
+  } else {
+    draw_tokens(o, Writer(model, std::move(prompt), task.boundary()), task, shows, written);
   }
   written.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return written;
@@ -68,10 +85,15 @@ void run_generate(const GenerateOptions& o, const Common& common) {
   const std::unique_ptr<Task> task = run.config.make_task();
   const Written written = write(o, *run.model, *task, !common.json);
   if (common.json) {
-    const nlohmann::json result = {{"prompt", o.prompt},
-                                   {"text", task->decode(written.tokens)},
-                                   {"tokens", written.tokens.size()},
-                                   {"seconds", written.seconds}};
+    nlohmann::json result = {{"prompt", o.prompt},
+                             {"text", task->decode(written.tokens)},
+                             {"tokens", written.tokens.size()},
+                             {"seconds", written.seconds}};
+    if (written.found) {
+      result["log_probability"] = written.found->log_probability;
+      result["score"] = written.found->score;
+      result["ended"] = written.found->ended;
+    }
     fmt::print("{}\n", result.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     return;
   }
@@ -99,6 +121,19 @@ void add_generate(CLI::App& app, const Common& common) {
              bounds_of(o->sampler, o->sampler.top_p));
   add_number(*command, "--seed", o->sampler.seed, "Seed of the draws",
              bounds_of(o->sampler, o->sampler.seed));
+  add_number(*command, "--beams", o->beams,
+             "Search for the likeliest text with so many side by side, and draw nothing",
+             bounds_of(o->search, o->search.beams));
+  add_number(*command, "--length-penalty", o->search.length_penalty,
+             "A search divides log P by ((5 + tokens)/6)^this; 0: by nothing",
+             bounds_of(o->search, o->search.length_penalty));
+  o->applies.only(*command, {"--temperature", "--top-k", "--top-p", "--seed"},
+                  only_where([o = o.get()](const RunConfig& /*run*/) { return !o->beams; },
+                             "--beams, which draws nothing; need one or the other"));
+  o->applies.only(
+      *command, {"--length-penalty"},
+      only_where([o = o.get()](const RunConfig& /*run*/) { return o->beams.has_value(); },
+                 "no search to weigh; need --beams"));
   o->applies.only(
       *command, {"--top-k", "--top-p", "--seed"},
       only_where([o = o.get()](const RunConfig& /*run*/) { return o->sampler.temperature != 0.0; },
@@ -107,7 +142,8 @@ void add_generate(CLI::App& app, const Common& common) {
       "Examples:\n"
       "  longspan generate model --prompt 'ROMEO:' --tokens 300\n"
       "  longspan generate model --temperature 0\n"
-      "  longspan generate reverse --prompt '3 1 4 1 5' --temperature 0");
+      "  longspan generate reverse --prompt '3 1 4 1 5' --temperature 0\n"
+      "  longspan generate reverse --prompt '3 1 4 1 5' --beams 4");
   command->callback([o, &common] { run_generate(*o, common); });
 }
 

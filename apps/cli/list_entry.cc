@@ -103,6 +103,11 @@ Explanation explained(const BranchKind& b) {
                                                       "works on each token"};
   Explanation e{.name = std::string(b.name), .what = "branch", .summary = std::string(b.summary)};
   e.facts = {{"role", std::string(kRoles[static_cast<std::size_t>(b.role)])}};
+  if (b.options != nullptr) {
+    e.options = b.options();
+    e.option_of = e.name + ":key=value,…";
+  }
+  e.page = b.page;
   return e;
 }
 

@@ -89,6 +89,8 @@ void add_learning_options(CLI::App& command, TrainOptions& o) {
   add_choice(command, "--injection", t.feedback.injection,
              "likewise: where a language model's error is added, behind the embedding through F",
              group);
+  add_choice(command, "--error-space", t.feedback.error_space,
+             "likewise: where attention carries a decoder's error to the encoder", group);
   add_choice(command, "--branch-signal", t.feedback.branch_signal,
              "likewise: what a residual branch's last matrix compares", group);
   add_choice(command, "--learners", t.feedback.learners,
@@ -201,7 +203,8 @@ void limit_model_options(CLI::App& command, TrainOptions& o) {
   o.applies.only(command, {"--heads", "--kv-heads"},
                  only_where([](const RunConfig& run) { return attends(run.model); },
                             "mixers alone, which have no heads; need an attention in some layer"));
-  o.applies.only(command, {"--decoder-layers"}, only_families({Family::kEncoderDecoder}));
+  o.applies.only(command, {"--decoder-layers", "--error-space"},
+                 only_families({Family::kEncoderDecoder}));
   o.applies.only(
       command,
       {"--stages", "--stage-pool", "--no-stage-cls", "--no-stage-truncate", "--pooled-keys"},
@@ -218,9 +221,10 @@ void limit_model_options(CLI::App& command, TrainOptions& o) {
 void limit_learning_options(CLI::App& command, TrainOptions& o) {
   // Two passes forward keep no layers for a way back.
   o.applies.only(command, {"--checkpointing"}, only_rules(/*with_feedback=*/false));
-  o.applies.only(
-      command, {"--last-layer", "--injection", "--branch-signal", "--learners", "--feedback-scale"},
-      only_rules(/*with_feedback=*/true));
+  o.applies.only(command,
+                 {"--last-layer", "--injection", "--error-space", "--branch-signal", "--learners",
+                  "--feedback-scale"},
+                 only_rules(/*with_feedback=*/true));
   for (const char* field : {"momentum", "beta1", "beta2"}) {
     o.applies.only(
         command, {fmt::format("--{}", field)},

@@ -155,7 +155,8 @@ class Attention {
                   std::span<const float> signals) const;
 
   // Floats of a state that stands for all earlier keys and values, whatever their number; zeros are
-  // the state before the first. 0: the mechanism has none and reads a cache of keys and values.
+  // the state before the first. 0: the mechanism has none and reads a cache of keys and values. The
+  // sequences of a batch lie one behind the other in it.
   virtual std::size_t state_floats(const AttentionShape& /*shape*/) const { return 0; }
   // y of tokens that follow those in the state, which takes them in.
   void decode(const AttentionInputs& in, Heads y, std::span<float> state, Arena& arena) const;
@@ -163,7 +164,8 @@ class Attention {
 
   // Floats that a cache has beside its keys and values, for what else the mechanism wants to know
   // of earlier tokens, their hashes for instance. A causal forward of the last m of n tokens finds
-  // the notes on the first n − m and adds those on its own.
+  // the notes on the first n − m and adds those on its own. Either the sequences lie one behind the
+  // other, or the notes belong to all and are as many for any batch.
   virtual std::size_t note_floats(const AttentionShape& /*shape*/) const { return 0; }
 
   // Heads of what it gives, and their width; its streams state the same. Most give a value's width

@@ -17,7 +17,8 @@ struct Batch {
   // In place of tokens: [batch·inputs], or [batch·length·inputs] where every position has its own.
   std::span<const float> features;
   std::span<const float> times;  // [batch·length], when each position happened
-  // [batch·length], or [batch] for a classifier; kIgnoredTarget does not count.
+  // [batch·length], or [batch] for a classifier, or [batch/2] for one of pairs, sequences 2i and
+  // 2i + 1; kIgnoredTarget does not count.
   std::span<const std::int32_t> targets;
   // In place of targets, for losses of numbers: as many per row as the head has outputs.
   std::span<const float> values;

@@ -12,10 +12,11 @@ constexpr Names<4> names_of(Family /*kind*/) {
   return {"model", "family", {"encoder", "decoder", "encoder-decoder", "mlp"}};
 }
 
-// What a model ends in: the next or hidden token, one class of a sequence, one of every token.
-enum class HeadKind : std::uint8_t { kLanguage, kClassifier, kTagger };
-constexpr Names<3> names_of(HeadKind /*kind*/) {
-  return {"model", "head", {"lm", "classifier", "tagger"}};
+// What a model ends in: the next or hidden token, one class of a sequence, one of every token, one
+// of every two sequences.
+enum class HeadKind : std::uint8_t { kLanguage, kClassifier, kTagger, kPairs };
+constexpr Names<4> names_of(HeadKind /*kind*/) {
+  return {"model", "head", {"lm", "classifier", "tagger", "pairs"}};
 }
 
 // What a head of sequences reads.

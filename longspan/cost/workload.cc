@@ -72,7 +72,7 @@ Integer step_flops(const Workload& w) {
 
 constexpr Integer kMostFlops = Integer{1} << 60;
 
-// The layer that a classifier ends in sees one row and has c outputs.
+// The layer that a classifier ends in sees one row and has c outputs; that of pairs one row of two.
 void end_in_classes(ModelFormula& model, CostView view) {
   const auto in_classes = [](CountFormula& count) {
     count = {count.maccs.substitute(v, c), count.flops.substitute(v, c)};
@@ -91,7 +91,7 @@ void end_in_classes(ModelFormula& model, CostView view) {
 }  // namespace
 
 std::size_t Workload::output_rows() const {
-  return model.head == HeadKind::kClassifier ? batch : tokens();
+  return model.output_rows(batch, has_both() ? target_length : length);
 }
 
 Batch Workload::shape() const {
@@ -161,7 +161,9 @@ SymbolValues symbol_values(const Workload& w) {
 
 ModelFormula formula_of(const Workload& w, CostView view) {
   ModelFormula model = model_formula({.view = view, .family = family_of(w.model)});
-  if (w.model.head == HeadKind::kClassifier) end_in_classes(model, view);
+  if (w.model.head == HeadKind::kClassifier || w.model.head == HeadKind::kPairs) {
+    end_in_classes(model, view);
+  }
   if (!w.output_layer) {
     std::erase_if(model.layers, [](const ModelLayer& layer) {
       return layer.formula.kind == LayerKind::kSoftmax;
@@ -197,6 +199,7 @@ std::vector<std::string> beyond_the_paper(const Workload& w) {
   add(!m.stages.empty(), "stages, between which sequences become shorter");
   add(m.embedding_norm, "a norm after the embedding");
   add(m.head_transform, "a transform before the output layer");
+  add(m.head == HeadKind::kPairs, "one output of two sequences, behind layers of their own");
   add(m.tied && w.output_layer && m.head == HeadKind::kLanguage, "tied vocabulary matrices");
   add(m.dropout > 0.0F, "dropout");
   add(m.checkpointing, "checkpointing, which computes every block twice");
@@ -214,7 +217,8 @@ bool Workload::in_paper() const {
 }
 
 bool Workload::comparable() const {
-  return model.feed_forward == "dense" && !model.embedding_projection && model.stages.empty();
+  return model.feed_forward == "dense" && !model.embedding_projection && model.stages.empty() &&
+         model.head != HeadKind::kPairs;
 }
 
 }  // namespace longspan

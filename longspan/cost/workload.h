@@ -28,10 +28,8 @@ struct Workload {
   std::size_t rows() const { return batch * length; }
   std::size_t decoder_rows() const { return batch * target_length; }
   std::size_t output_rows() const;
-  std::size_t outputs() const {
-    return model.head == HeadKind::kClassifier ? model.classes : model.vocab;
-  }
-  std::size_t d_ff() const { return model.d_ff == 0 ? 4 * model.d_model : model.d_ff; }
+  std::size_t outputs() const { return model.outputs(); }
+  std::size_t d_ff() const { return model.feed_forward_width(); }
   std::size_t kv_heads() const { return model.kv_heads == 0 ? model.heads : model.kv_heads; }
   // Of a key or value: kv_heads·d_head.
   std::size_t kv_width() const { return kv_heads() * (model.d_model / model.heads); }

@@ -16,6 +16,7 @@
 #include "longspan/base/random.h"
 #include "longspan/base/view.h"
 #include "longspan/kernels/rows/vector.h"
+#include "longspan/layers/decode_cache.h"
 #include "longspan/layers/history.h"
 
 namespace longspan {
@@ -47,23 +48,6 @@ struct Pass {
 
   std::size_t rows() const { return batch * length; }
   std::size_t context_rows() const { return batch * context_length; }
-};
-
-// What a branch remembers of the tokens that it has decoded, in one block that it lays out itself:
-// keys and values and notes on them, a state of fixed size, the last inputs of a convolution; the
-// keys and values of what cross-attention reads.
-struct DecodeCache {
-  std::size_t batch = 0;
-  std::size_t capacity = 0;  // tokens
-  std::size_t used = 0;      // tokens decoded so far
-  std::size_t floats = 0;    // of the block
-  std::size_t zeroed = 0;    // of them, the first so many begin as zeros
-  float* data = nullptr;
-
-  void clear() {
-    used = 0;
-    fill({data, 1, zeroed}, 0.0F);
-  }
 };
 
 // What travels beside a pass through a branch: what outlives it, and what it leaves elsewhere.
@@ -160,7 +144,7 @@ class Branch {
 
   // Whether it can go on token by token.
   virtual bool decodes() const { return true; }
-  // What that takes for `capacity` tokens which read `context` others: sets floats and zeroed.
+  // What that takes for `capacity` tokens which read `context` others: sets floats, zeroed and parts.
   virtual void size_cache(std::size_t /*context*/, DecodeCache& /*cache*/) const {}
 
   // Of branches that are attention; null and nothing for others.

@@ -73,13 +73,16 @@ constexpr std::array kBranches = {
     BranchKind{"pooled", BranchRole::kReader, "attention", MultiHeadAttention::kMeter,
                "attention of a pooled sequence to what it was pooled from", &make_pooled},
     BranchKind{"fnet", BranchRole::kMixer, "mixer", FourierMixer::kMeter,
-               "the Fourier transform over positions and features", &make_fourier},
+               "the Fourier transform over positions and features", &make_fourier,
+               "docs/mixing/fnet.md"},
     BranchKind{"conv", BranchRole::kMixer, "convolution", ShortConvolution::kMeter,
-               "a short causal convolution of every channel", &make_convolution},
+               "a short causal convolution of every channel", &make_convolution,
+               "docs/mixing/conv.md", &option_texts<ShortConvolutionConfig>},
     BranchKind{"dense", BranchRole::kFeedForward, "feed_forward", FeedForward::kMeter,
                "two matrices and an activation, gated if asked", &make_dense},
     BranchKind{"experts", BranchRole::kFeedForward, "feed_forward", FeedForward::kMeter,
-               "feed-forwards among which a router chooses", &make_experts},
+               "feed-forwards among which a router chooses", &make_experts,
+               "docs/layers/experts.md", &option_texts<ExpertsConfig>},
 };
 
 std::string_view name_part(std::string_view specification) {

@@ -5,7 +5,9 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "longspan/base/option_text.h"
 #include "longspan/layers/branch.h"
 #include "longspan/layers/feed_forward.h"
 #include "longspan/layers/multi_head_attention.h"
@@ -40,6 +42,8 @@ struct BranchKind {
   std::string_view summary;  // one line
   // `options` is what stands behind "name:".
   std::unique_ptr<Branch> (*make)(std::string_view options, const BranchSite& site);
+  std::string_view page = {};                      // of the documentation
+  std::vector<OptionText> (*options)() = nullptr;  // null: it has none
 };
 std::span<const BranchKind> branch_kinds();
 

@@ -46,11 +46,12 @@ struct ExpertsConfig {
   bool operator==(const ExpertsConfig&) const = default;
   template <class See>
   void visit(See see) {
-    see("experts", experts, from_to(1, 4096));
-    see("top", top, from_to(1, 4096));
-    see("capacity", capacity, above_to(0, 1e6));
-    see("balance", balance, from_to(0, 1000));
-    see("normalize", normalize);
+    see("experts", experts, "feed-forwards to choose among", from_to(1, 4096));
+    see("top", top, "experts that each token goes to", from_to(1, 4096));
+    see("capacity", capacity, "places of an expert, in even shares of the tokens",
+        above_to(0, 1e6));
+    see("balance", balance, "weight of the loss that keeps loads even", from_to(0, 1000));
+    see("normalize", normalize, "of several choices, gates sum to 1");
   }
 };
 

@@ -14,7 +14,9 @@ namespace {
 Linear make_output(Parameters& parameters, const std::string& name, const HeadConfig& config,
                    Parameter* tied) {
   if (tied != nullptr) return {parameters, name, *tied, config.bias, Role::kLastLayer};
-  return {parameters,      name, config.d_model, config.outputs, config.bias, config.deviation,
+  const std::size_t inputs =
+      config.pair_width > 0 ? PairLayers::output_width(config.pair_width) : config.d_model;
+  return {parameters,      name, inputs, config.outputs, config.bias, config.deviation,
           Role::kLastLayer};
 }
 
@@ -28,6 +30,14 @@ ConstMatrix first_rows(ConstMatrix x, std::size_t length) {
 Head::Head(Parameters& parameters, const std::string& name, const HeadConfig& config,
            Parameter* tied)
     : config_(config), output_(make_output(parameters, name + ".output", config, tied)) {
+  if (config.pair_width > 0) {
+    require(config.pool && !config.transform && tied == nullptr,
+            "[head] pairs of tokens, transformed or tied; need pooled sequences and own layers");
+    pairs_.emplace(
+        parameters, name + ".pair",
+        PairLayers::Config{
+            .d_model = config.d_model, .width = config.pair_width, .deviation = config.deviation});
+  }
   if (config.transform) {
     transform_.emplace(parameters, name + ".transform", config.d_model, config.d_model, true,
                        config.deviation, Role::kHead);
@@ -75,11 +85,15 @@ Head::Saved Head::transform(const Pass& pass, ConstMatrix x, bool saves, Arena& 
   saved.last = x;
   const Place::Scope scope(kTransformMeter, Phase::kForward);
   if (config_.pool) {
-    const Matrix pooled = arena.matrix(r, d);
+    const Matrix pooled = arena.matrix(pass.batch, d);
     pool(pass, x, pooled);
     saved.last = pooled;
   }
   saved.input = saved.last;
+  if (pairs_) {
+    saved.pairs = pairs_->forward(saved.input, saves, arena);
+    saved.last = saved.pairs.t;
+  }
   if (!transform_) return saved;
   if (saves) saved.z = arena.matrix(r, d);
   saved.h = arena.matrix(r, d);
@@ -118,7 +132,7 @@ void Head::learn(const Saved& standard, const Saved& modulated, ConstMatrix sign
 
 void Head::backward(const Pass& pass, const Saved& saved, Matrix dx, Arena& arena) const {
   const Arena::Frame frame(arena);
-  const Matrix g = transforms() ? arena.matrix(rows(pass), config_.d_model) : dx;
+  const Matrix g = transforms() ? arena.matrix(rows(pass), output_.in()) : dx;
   {
     const Place::Scope scope(kMeter, Phase::kBackward);
     output_.backward(saved.logits, g);
@@ -128,6 +142,17 @@ void Head::backward(const Pass& pass, const Saved& saved, Matrix dx, Arena& aren
     output_.accumulate(saved.last, saved.logits);
   }
   if (!transforms()) return;
+  const Matrix dpooled = before_transform(saved, g, dx, arena);
+  const Place::Scope scope(kTransformMeter, Phase::kBackward);
+  if (config_.pool) spread(pass, dpooled, dx);
+}
+
+Matrix Head::before_transform(const Saved& saved, Matrix g, Matrix dx, Arena& arena) const {
+  if (pairs_) {
+    const Matrix dpooled = arena.matrix(saved.input.rows, config_.d_model);
+    pairs_->backward(saved.pairs, g, dpooled, arena);
+    return dpooled;
+  }
   if (norm_ != nullptr) {
     {
       const Place::Scope scope(kTransformMeter, Phase::kUpdate);
@@ -136,19 +161,16 @@ void Head::backward(const Pass& pass, const Saved& saved, Matrix dx, Arena& aren
     const Place::Scope scope(kTransformMeter, Phase::kBackward);
     norm_->backward(saved.norm, g, g, /*add=*/false);
   }
-  Matrix dpooled = g;
-  if (transform_) {
-    dpooled = config_.pool ? arena.matrix(rows(pass), config_.d_model) : dx;
-    {
-      const Place::Scope scope(kTransformMeter, Phase::kBackward);
-      activation_backward(config_.activation, saved.z, g, g);
-      transform_->backward(g, dpooled);
-    }
-    const Place::Scope scope(kTransformMeter, Phase::kUpdate);
-    transform_->accumulate(saved.input, g);
+  if (!transform_) return g;
+  const Matrix dpooled = config_.pool ? arena.matrix(g.rows, config_.d_model) : dx;
+  {
+    const Place::Scope scope(kTransformMeter, Phase::kBackward);
+    activation_backward(config_.activation, saved.z, g, g);
+    transform_->backward(g, dpooled);
   }
-  const Place::Scope scope(kTransformMeter, Phase::kBackward);
-  if (config_.pool) spread(pass, dpooled, dx);
+  const Place::Scope scope(kTransformMeter, Phase::kUpdate);
+  transform_->accumulate(saved.input, g);
+  return dpooled;
 }
 
 }  // namespace longspan

@@ -2,7 +2,8 @@
 //
 //   p = x                         language modelling
 //   p = x_first, or mean of x     classification, over each sequence's real tokens
-//   t = norm(f(p·W_tᵀ + b_t))     optional transform (the norm too is optional)
+//   t of two such p               classification of pairs (pair_layers.h), rows 2i and 2i + 1
+//   t = norm(f(p·W_tᵀ + b_t))     else an optional transform (the norm too is optional)
 //   logits = t·Wᵀ + b
 //
 // The softmax layer proper, r rows to v outputs: r·d·v MACCs in each phase; its cross-entropy 5·r·v
@@ -19,13 +20,15 @@
 #include "longspan/layers/branch.h"
 #include "longspan/layers/linear.h"
 #include "longspan/layers/norm.h"
+#include "longspan/layers/pair_layers.h"
 
 namespace longspan {
 
 struct HeadConfig {
   std::size_t d_model = 0;
   std::size_t outputs = 0;
-  std::optional<Pool> pool;  // of sequences; none: every token has an output
+  std::optional<Pool> pool;    // of sequences; none: every token has an output
+  std::size_t pair_width = 0;  // > 0: two pooled sequences have one output; no transform then
   bool transform = false;
   Activation activation = Activation::kGelu;  // of the transform
   bool transform_norm = false;
@@ -46,6 +49,7 @@ class Head {
     Matrix h;
     Matrix transformed;
     Norm::Saved norm;
+    PairLayers::Saved pairs;
     Matrix logits;
     ConstMatrix last;  // what the output layer saw
   };
@@ -53,14 +57,17 @@ class Head {
   // `tied`: the output layer's weight, or null for one of its own.
   Head(Parameters& parameters, const std::string& name, const HeadConfig& config, Parameter* tied);
 
-  std::size_t rows(const Pass& pass) const { return config_.pool ? pass.batch : pass.rows(); }
+  std::size_t rows(const Pass& pass) const {
+    if (pairs_) return pass.batch / 2;
+    return config_.pool ? pass.batch : pass.rows();
+  }
   // Everything it writes is taken from the arena, kept or not. forward is transform, the matrix for
   // the logits, and score.
   Saved forward(const Pass& pass, ConstMatrix x, bool saves, Arena& arena) const;
   Saved transform(const Pass& pass, ConstMatrix x, bool saves, Arena& arena) const;
   void score(const Saved& saved, Matrix logits) const;
   // Rules that compare two passes: the output layer learns from `signal`, the transform and its
-  // norm from scale·(a − a_err), which takes the memory of `standard`.
+  // norm from scale·(a − a_err), which takes the memory of `standard`. Not of pairs.
   void learn(const Saved& standard, const Saved& modulated, ConstMatrix signal, float scale) const;
   // dx from saved.logits, which holds ∂L/∂logits. Adds to the gradients of the parameters.
   void backward(const Pass& pass, const Saved& saved, Matrix dx, Arena& arena) const;
@@ -72,10 +79,13 @@ class Head {
   void pool(const Pass& pass, ConstMatrix x, Matrix pooled) const;
   // Spoils dpooled.
   void spread(const Pass& pass, Matrix dpooled, Matrix dx) const;
+  // dpooled from g = ∂L/∂t, which it spoils; in dx where nothing was pooled.
+  Matrix before_transform(const Saved& saved, Matrix g, Matrix dx, Arena& arena) const;
 
   HeadConfig config_;
   std::optional<Linear> transform_;
   std::unique_ptr<Norm> norm_;
+  std::optional<PairLayers> pairs_;
   Linear output_;
 };
 

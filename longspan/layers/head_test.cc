@@ -19,7 +19,7 @@ struct Case {
   std::vector<std::int32_t> lengths;
 };
 
-constexpr std::size_t kBatch = 3;
+constexpr std::size_t kBatch = 4;
 constexpr std::size_t kLength = 4;
 constexpr std::size_t kWidth = 9;
 
@@ -33,6 +33,29 @@ HeadConfig config_of(std::optional<Pool> pool, bool transform, bool norm, bool b
           .norm_kind = NormKind::kLayer,
           .epsilon = 0.01F,
           .bias = bias};
+}
+
+HeadConfig pairs_of(Pool pool, std::size_t width) {
+  HeadConfig config = config_of(pool, false, false, true);
+  config.pair_width = width;
+  return config;
+}
+
+Tensor<Complex> paired(const Weights& w, const Tensor<Complex>& x) {
+  Tensor<Complex> y(x.rows / 2, 4 * x.cols);
+  for (std::size_t i = 0; i < y.rows; ++i) {
+    for (std::size_t j = 0; j < x.cols; ++j) {
+      y(i, j) = x(2 * i, j);
+      y(i, x.cols + j) = x(2 * i + 1, j);
+      y(i, 2 * x.cols + j) = x(2 * i, j) * x(2 * i + 1, j);
+      y(i, 3 * x.cols + j) = x(2 * i, j) - x(2 * i + 1, j);
+    }
+  }
+  for (const char* layer : {"h.pair.first", "h.pair.second"}) {
+    y = testing::linear(w, layer, y);
+    for (Complex& v : y.data) v = testing::activation("relu", v);
+  }
+  return y;
 }
 
 class HeadCases : public ::testing::TestWithParam<Case> {
@@ -66,6 +89,7 @@ class HeadCases : public ::testing::TestWithParam<Case> {
       }
       x = pooled;
     }
+    if (c_.config.pair_width > 0) x = paired(w, x);
     if (c_.config.transform) {
       x = testing::linear(w, "h.transform", x);
       for (Complex& v : x.data) v = testing::activation(name_of(c_.config.activation), v);
@@ -122,15 +146,25 @@ TEST_P(HeadCases, DryIsWet) {
   }
 }
 
+TEST(Head, OfPairsHasNoTransform) {
+  Parameters parameters;
+  HeadConfig config = pairs_of(Pool::kMean, 8);
+  config.transform = true;
+  EXPECT_THROW(Head(parameters, "h", config, nullptr), Error);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Cases, HeadCases,
     ::testing::Values(Case{"lm", config_of(std::nullopt, false, false, false), {}},
                       Case{"lm_transform", config_of(std::nullopt, true, false, true), {}},
                       Case{"lm_transform_norm", config_of(std::nullopt, true, true, true), {}},
-                      Case{"first", config_of(Pool::kFirst, false, false, true), {2, 4, 1}},
+                      Case{"first", config_of(Pool::kFirst, false, false, true), {2, 4, 1, 3}},
                       Case{"first_transform", config_of(Pool::kFirst, true, true, false), {}},
                       Case{"mean", config_of(Pool::kMean, false, false, true), {}},
-                      Case{"mean_lengths", config_of(Pool::kMean, true, false, true), {3, 0, 1}}),
+                      Case{"mean_lengths", config_of(Pool::kMean, true, false, true), {3, 0, 1, 4}},
+                      Case{"pairs", pairs_of(Pool::kMean, 21), {3, 0, 1, 4}},
+                      Case{"pairs_first", pairs_of(Pool::kFirst, 16), {}},
+                      Case{"pairs_narrow", pairs_of(Pool::kMean, 5), {}}),
     [](const auto& instance) { return instance.param.name; });
 
 }  // namespace head_test

@@ -132,12 +132,29 @@ MultiHeadAttention::CacheLayout MultiHeadAttention::cache_layout(std::size_t bat
 
 void MultiHeadAttention::size_cache(std::size_t context, DecodeCache& cache) const {
   if (config_.cross) {
-    cache.floats = cache.batch * context * columns(Source::kContext);
+    const std::size_t each = context * columns(Source::kContext);
+    cache.floats = cache.batch * each;
+    cache.parts[0] = {.each = each, .fixed = true};
     return;
   }
   const CacheLayout l = cache_layout(cache.batch, cache.capacity);
   cache.floats = l.keys + l.values + l.notes + l.state;
   cache.zeroed = l.state;
+  if (l.state > 0) {
+    cache.parts[0] = {.each = l.state / cache.batch};
+    return;
+  }
+  const auto part = [&](std::size_t begin, const Stream& stream) {
+    return DecodeCache::Part{.begin = begin,
+                             .each = stream.columns() * cache.capacity,
+                             .planes = stream.heads,
+                             .token = stream.width};
+  };
+  const std::size_t notes = mechanism_->note_floats(cached_shape(1, cache.capacity));
+  const std::size_t own = mechanism_->note_floats(cached_shape(2, cache.capacity)) - notes;
+  cache.parts = {part(0, key()),
+                 part(l.keys, value()),
+                 {.begin = l.keys + l.values, .each = own, .common = notes - own}};
 }
 
 void MultiHeadAttention::take_projections(const Pass& pass, Arena& arena, Kept& kept) const {

@@ -54,7 +54,9 @@ void ShortConvolution::accumulate(const BranchUpdate& call) const {
 }
 
 void ShortConvolution::size_cache(std::size_t /*context*/, DecodeCache& cache) const {
-  cache.floats = cache.zeroed = cache.batch * (taps_->rows - 1) * taps_->cols;
+  const std::size_t each = (taps_->rows - 1) * taps_->cols;
+  cache.floats = cache.zeroed = cache.batch * each;
+  cache.parts[0] = {.each = each};
 }
 
 }  // namespace longspan

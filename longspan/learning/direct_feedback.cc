@@ -40,6 +40,8 @@ DirectFeedback::DirectFeedback(Model& model, RandomKey seed) : model_(model) {
       c.stages.empty(),
       "[dfa] blocks of another length than the output have no place for its error; need the rule "
       "bp or fa");
+  require(c.head != HeadKind::kPairs,
+          "[dfa] the error of a pair belongs to neither of its sequences; need the rule bp or fa");
   const std::size_t rows = (c.layers - c.frozen_layers) * c.outputs();
   projections_ = {Dry::memory<float>(rows * c.d_model).data(), rows, c.d_model};
   if (model.parameters().allocated()) draw(derive(seed, "feedback"));

@@ -159,6 +159,12 @@ TEST(DirectFeedback, RefusesWhatHasNoBlocksOfItsOwn) {
   experts.feed_forward = "experts";
   EXPECT_EQ(error_of(experts),
             "[dfa] experts have a loss beside the output's; need the rule bp or fa");
+  ModelConfig pairs = small("encoder");
+  pairs.head = HeadKind::kPairs;
+  pairs.classes = 2;
+  EXPECT_EQ(
+      error_of(pairs),
+      "[dfa] the error of a pair belongs to neither of its sequences; need the rule bp or fa");
 }
 
 }  // namespace direct_feedback_test

@@ -27,8 +27,9 @@ std::vector<float> gradients_of(Model& model, Rule& rule, const Batch& batch) {
 
 std::vector<ModelCase> cases() {
   std::vector<ModelCase> all;
-  for (const auto& some : {testing::model_cases(), testing::expert_cases(),
-                           testing::perceptron_cases(), testing::frozen_cases()}) {
+  for (const auto& some :
+       {testing::model_cases(), testing::expert_cases(), testing::perceptron_cases(),
+        testing::frozen_cases(), testing::pair_cases()}) {
     all.insert(all.end(), some.begin(), some.end());
   }
   return all;

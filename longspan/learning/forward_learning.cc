@@ -39,6 +39,9 @@ ForwardLearning::ForwardLearning(const Model& model, Recall recall, const Feedba
           model.loss().name());
   require(model.config().stages.empty(),
           "[pepita] the passes of a model with stages cannot be compared; need the rule bp");
+  require(model.config().head != HeadKind::kPairs,
+          "[pepita] the error of a pair belongs to neither of its sequences; need the rule bp or "
+          "fa");
   check_numbers("pepita", feedback);
   if (!through_matrix()) return;
   const std::size_t outputs = model.config().outputs();
@@ -238,11 +241,13 @@ Perturbation ForwardLearning::projected(const Batch& batch, ConstMatrix e, Const
     const Arena::Frame frame(*step.arena);
     const Matrix scores = step.arena->matrix(batch.source_length, batch.length);
     if (in_model) {
-      attend_sequences(source, step.image, factor, scores, out);
+      attend_sequences(source, step.image, batch.targets, factor, scores, out);
     } else {
-      attend_one_hot(batch.source, e, factor, scores, out);
+      attend_one_hot(batch.source, e, batch.targets, factor, scores, out);
     }
   }
+  // Padding receives no error, as it sends none.
+  zero_padding({batch.source_length, batch.source_lengths}, out);
   if (!in_model) return injected(batch, out, scale, *step.arena);
   Perturbation p;
   p.shift = out;

@@ -19,7 +19,8 @@
 //   norms            γ from (y − y_err)⊙x̂_err, β from y − y_err
 //   head             its transform as any layer; the last layer as Feedback::last_layer says
 //   encoder          of an encoder–decoder: attention carries the decoder's error to it,
-//                    softmax(T_enc·Eᵀ/√w)·E with E = e [M, v] or E = e·W_emb [M, d]
+//                    softmax(T_enc·Eᵀ/√w)·E with E = e [M, v] or E = e·W_emb [M, d]; tokens
+//                    without a target send none and padding of the source receives none
 //
 // Both passes share dropout masks and random features.
 #pragma once

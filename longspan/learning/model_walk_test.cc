@@ -70,8 +70,9 @@ Feedback feedback_of(std::uint64_t n) {
 
 // Whether the rule has no way through such a model; it says so then.
 bool refuses(std::string_view rule, const ModelConfig& c, bool experts) {
-  if (rule.ends_with("pepita")) return c.embedding_projection || !c.stages.empty();
-  return rule == "dfa" && (experts || c.family == Family::kEncoderDecoder ||
+  const bool pairs = c.head == HeadKind::kPairs;
+  if (rule.ends_with("pepita")) return pairs || c.embedding_projection || !c.stages.empty();
+  return rule == "dfa" && (pairs || experts || c.family == Family::kEncoderDecoder ||
                            c.wiring == Wiring::kReversible || !c.stages.empty());
 }
 

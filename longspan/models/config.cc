@@ -109,6 +109,9 @@ void check(const ModelConfig& c) {
               c.family == Family::kPerceptron ||
               (c.head == HeadKind::kTagger && c.family == Family::kDecoder),
           "[model] a {} head on a {}; need an encoder", c.head, c.family);
+  require(c.head != HeadKind::kPairs || (!c.head_transform && !c.head_norm),
+          "[model] head_transform or head_norm with a head of pairs, which has layers of its own; "
+          "need neither");
   require(c.positions != PositionKind::kTemporal || c.family != Family::kEncoderDecoder,
           "[model] temporal positions of two sequences; need an encoder or a decoder");
   if (c.family == Family::kPerceptron) {

@@ -32,7 +32,7 @@ struct ModelConfig {
   std::size_t d_ff = 0;      // 0: 4·d_model
   std::size_t vocab = 256;
   std::size_t max_length = 64;
-  std::size_t classes = 0;  // of a classifier or tagger
+  std::size_t classes = 0;  // of a classifier, a tagger or a head of pairs
   std::size_t inputs = 0;   // of a perceptron: features of an example
   // A mechanism or another mixer of tokens, or several "a|b" that the layers take in turn.
   std::string attention = "flash";
@@ -68,7 +68,7 @@ struct ModelConfig {
   bool head_transform = false;
   Choice<Activation> head_activation = Activation::kGelu;
   bool head_norm = false;
-  Choice<Pool> pool = Pool::kFirst;  // of a classifier
+  Choice<Pool> pool = Pool::kFirst;  // of a classifier or a head of pairs
   bool embedding_norm = false;
   bool embedding_projection = false;  // a matrix behind the norm
   bool embedding_scale = false;       // token vectors are multiplied by √d_model
@@ -85,6 +85,14 @@ struct ModelConfig {
 
   // What the head tells apart.
   std::size_t outputs() const { return head == HeadKind::kLanguage ? vocab : classes; }
+  // Sequences that one example has.
+  std::size_t sequences_each() const { return head == HeadKind::kPairs ? 2 : 1; }
+  // Rows of scores, of so many sequences.
+  std::size_t output_rows(std::size_t batch, std::size_t length) const {
+    const bool whole = head == HeadKind::kClassifier || head == HeadKind::kPairs;
+    return whole ? batch / sequences_each() : batch * length;
+  }
+  std::size_t feed_forward_width() const { return d_ff == 0 ? 4 * d_model : d_ff; }
 
   bool operator==(const ModelConfig&) const = default;
 

@@ -103,6 +103,46 @@ TEST_P(Decode, EqualsTheWholeSequence) {
   }
 }
 
+// Texts that part and meet: each goes on from another's tokens, as if they had been its own.
+TEST_P(Decode, GoesOnFromACopy) {
+  const Case& c = GetParam();
+  Model model(c.config);
+  model.allocate(1);
+  testing::randomize(model.parameters(), 5);
+  constexpr std::size_t kLength = 73;
+  constexpr std::size_t kTexts = 3;
+  const std::size_t vocab = c.config.vocab;
+  const BatchData data(c.config, {.batch = 1, .length = kLength}, 3);
+  const ConstMatrix whole = model.logits(data.view());
+  const std::vector<float> want(whole.data, whole.data + whole.size());
+  float largest = 0.0F;
+  for (const float w : want) largest = std::max(largest, std::abs(w));
+
+  Arena memory(model.cache_bytes(1, kLength) + model.cache_bytes(kTexts, kLength));
+  std::vector<DecodeCache> one = model.make_caches(1, kLength, memory);
+  std::vector<DecodeCache> caches = model.make_caches(kTexts, kLength, memory);
+  const std::span<const std::int32_t> text = data.tokens;
+  model.decode({.batch = 1, .length = c.prefill, .tokens = text.first(c.prefill)}, one);
+  for (std::size_t i = 0; i < caches.size(); ++i) caches[i].take(one[i]);
+  for (std::size_t done = c.prefill; done < c.prefill + 3; ++done) {
+    const std::int32_t own = text[done];
+    const std::int32_t other = (own + 1) % static_cast<std::int32_t>(vocab);
+    const bool last = done == c.prefill + 2;
+    // Text 1 is the one that is known; text 2 becomes it before the last token.
+    const std::vector<std::int32_t> tokens = {other, own, last ? own : other};
+    if (last) {
+      for (const DecodeCache& cache : caches) cache.copy_sequence(1, 2);
+    }
+    const ConstMatrix got = model.decode({.batch = kTexts, .length = 1, .tokens = tokens}, caches);
+    for (std::size_t row = 1; row < (last ? 3U : 2U); ++row) {
+      for (std::size_t j = 0; j < vocab; ++j) {
+        ASSERT_NEAR(got.row(row)[j], want[done * vocab + j], 4e-6F * largest)
+            << "text " << row << ", token " << done;
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Cases, Decode, ::testing::ValuesIn(cases()), [](const auto& instance) {
   return testing::test_name(instance.param.name);
 });

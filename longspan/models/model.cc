@@ -69,7 +69,7 @@ StackConfig stack_config(const ModelConfig& c, const Side& side,
                        .lora_alpha = c.lora_alpha,
                        .rotary = rotary};
   s.block.feed_forward = {.d_model = c.d_model,
-                          .d_ff = c.d_ff == 0 ? 4 * c.d_model : c.d_ff,
+                          .d_ff = c.feed_forward_width(),
                           .activation = c.activation,
                           .gated = c.gated,
                           .bias = c.bias,
@@ -107,10 +107,12 @@ EmbeddingConfig embedding_config(const ModelConfig& c) {
 }
 
 HeadConfig head_config(const ModelConfig& c) {
-  const bool pools = c.head == HeadKind::kClassifier && c.family != Family::kPerceptron;
+  const bool pairs = c.head == HeadKind::kPairs;
+  const bool pools = pairs || (c.head == HeadKind::kClassifier && c.family != Family::kPerceptron);
   return {.d_model = c.streams == StreamEnd::kConcat ? 2 * c.d_model : c.d_model,
           .outputs = c.outputs(),
           .pool = pools ? std::optional<Pool>(c.pool) : std::nullopt,
+          .pair_width = pairs ? c.feed_forward_width() : 0,
           .transform = c.head_transform,
           .activation = c.head_activation,
           .transform_norm = c.head_norm,

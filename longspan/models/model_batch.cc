@@ -12,6 +12,8 @@ void Model::check_rows(const Batch& batch) const {
   require(size_product(batch.batch, longest) <= ModelLimits::kLength,
           "[model] {} sequences of {} tokens; need at most {} tokens in all", batch.batch, longest,
           ModelLimits::kLength);
+  require(config_.head != HeadKind::kPairs || batch.batch % 2 == 0,
+          "[model] {} sequences for a head of pairs; need an even number", batch.batch);
 }
 
 void Model::check_shape(const Batch& batch, std::span<History> histories) const {

@@ -35,6 +35,10 @@ TEST(ModelConfig, SaysWhatCannotBeBuilt) {
   EXPECT_EQ(error_of("head=classifier,family=encoder"), "[model] classes is 0; need at least 1");
   EXPECT_EQ(error_of("head=classifier,classes=2"),
             "[model] a classifier head on a decoder; need an encoder");
+  EXPECT_EQ(error_of("head=pairs,classes=2"), "[model] a pairs head on a decoder; need an encoder");
+  EXPECT_EQ(error_of("family=encoder,head=pairs,classes=2,head_transform=1"),
+            "[model] head_transform or head_norm with a head of pairs, which has layers of its "
+            "own; need neither");
   EXPECT_EQ(error_of("dropout=1"), "[model] dropout is 1; need 0 ≤ dropout < 1");
   EXPECT_EQ(error_of("norm_epsilon=0"), "[model] norm_epsilon is 0; need a positive number");
   EXPECT_EQ(error_of("norm_epsilon=inf"), "[model] norm_epsilon is 'inf'; need a finite number");
@@ -256,6 +260,30 @@ TEST(Model, RefusesBatchesThatDoNotFit) {
   c.decoder_layers = 1;
   EXPECT_EQ(batch_error(c, {.batch = 1, .length = 2, .tokens = two, .targets = two}),
             "[model] 0 source tokens; need 1 to 4");
+}
+
+TEST(Model, OfPairsTakesTwoSequencesEach) {
+  ModelConfig c;
+  c.family = Family::kEncoder;
+  c.head = HeadKind::kPairs;
+  c.classes = 2;
+  c.layers = 1;
+  c.d_model = 8;
+  c.vocab = 5;
+  c.max_length = 4;
+  const std::vector<std::int32_t> tokens = {0, 1, 2, 3, 4, 0};
+  const std::vector<std::int32_t> targets = {1, 0};
+  const std::span<const std::int32_t> one(targets.data(), 1);
+  const auto of = [&](std::size_t batch, std::span<const std::int32_t> answers) {
+    return batch_error(c, {.batch = batch,
+                           .length = 2,
+                           .tokens = std::span(tokens).first(2 * batch),
+                           .targets = answers});
+  };
+  EXPECT_EQ(of(2, one), "");
+  EXPECT_EQ(of(3, one), "[model] 3 sequences for a head of pairs; need an even number");
+  EXPECT_EQ(of(2, targets), "[model] 2 targets for 1 rows of scores; need one of each row");
+  EXPECT_THROW(Model(c).training_bytes({.batch = 3, .length = 2}), Error);
 }
 
 // Backward reads what forward left in the arena; a step in between would have overwritten it.

@@ -62,7 +62,7 @@ TEST_P(MeteredModel, CountsWhatCostSaysOnRandomShapes) {
   set_thread_count(1);
   for (std::uint64_t i = 0; i < 6; ++i) {
     BatchShape shape = c.shape;
-    shape.batch = 1 + random_below(key, 4 * i, 4);
+    shape.batch = testing::sequences_for(c.config, 1 + random_below(key, 4 * i, 4));
     shape.length = 1 + random_below(key, 4 * i + 1, c.config.max_length);
     if (shape.source_length > 0) {
       shape.source_length = 1 + random_below(key, 4 * i + 2, c.config.max_length);
@@ -94,6 +94,8 @@ TEST_P(MeteredModel, InferenceCountsForwardOnly) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, MeteredModel, ::testing::ValuesIn(testing::model_cases()),
+                         [](const auto& instance) { return instance.param.name; });
+INSTANTIATE_TEST_SUITE_P(Pairs, MeteredModel, ::testing::ValuesIn(testing::pair_cases()),
                          [](const auto& instance) { return instance.param.name; });
 INSTANTIATE_TEST_SUITE_P(Perceptrons, MeteredModel,
                          ::testing::ValuesIn(testing::perceptron_cases()),

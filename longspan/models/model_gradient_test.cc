@@ -83,6 +83,8 @@ TEST_P(ModelGradient, EveryParameterMatchesTheComplexStep) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, ModelGradient, ::testing::ValuesIn(testing::model_cases()),
                          [](const auto& instance) { return instance.param.name; });
+INSTANTIATE_TEST_SUITE_P(Pairs, ModelGradient, ::testing::ValuesIn(testing::pair_cases()),
+                         [](const auto& instance) { return instance.param.name; });
 INSTANTIATE_TEST_SUITE_P(Experts, ModelGradient, ::testing::ValuesIn(testing::expert_cases()),
                          [](const auto& instance) { return instance.param.name; });
 INSTANTIATE_TEST_SUITE_P(Stages, ModelGradient, ::testing::ValuesIn(testing::staged_cases()),

@@ -106,7 +106,9 @@ TEST_P(Invariants, MaskedTokensChangeNothing) {
   }
   const std::vector<float> padded = logits_of(model, data.view());
   const std::size_t cols = c.config.outputs();
-  const bool pooled = c.config.head == HeadKind::kClassifier;
+  const bool pairs = c.config.head == HeadKind::kPairs;
+  const bool pooled = pairs || c.config.head == HeadKind::kClassifier;
+  const std::size_t answers = pairs ? shape.batch / 2 : shape.batch;
   // The products are cut by shape, so a longer batch may round differently; the values may not.
   float largest = 0.0F;
   for (const float w : want) largest = std::max(largest, std::abs(w));
@@ -114,7 +116,7 @@ TEST_P(Invariants, MaskedTokensChangeNothing) {
     return (pooled ? b : b * longer.length + i) * cols;
   };
   const std::size_t rows = pooled ? 1 : shape.length;
-  for (std::size_t b = 0; b < shape.batch; ++b) {
+  for (std::size_t b = 0; b < answers; ++b) {
     for (std::size_t k = 0; k < rows * cols; ++k) {
       ASSERT_NEAR(padded[real(b, 0) + k], want[(b * rows) * cols + k], 3e-6F * largest)
           << "sequence " << b << ", element " << k;
@@ -133,7 +135,7 @@ TEST_P(Invariants, MaskedTokensChangeNothing) {
     }
   }
   const std::vector<float> again = logits_of(model, other.view());
-  for (std::size_t b = 0; b < shape.batch; ++b) {
+  for (std::size_t b = 0; b < answers; ++b) {
     EXPECT_TRUE(same_bits(std::span(padded).subspan(real(b, 0), rows * cols),
                           std::span(again).subspan(real(b, 0), rows * cols)));
   }
@@ -152,7 +154,8 @@ TEST_P(Invariants, SequencesOfABatchDoNotMeet) {
     changed.source[i] = (data.source[i] + 1) % vocab;
   }
   const std::vector<float> after = logits_of(model, changed.view());
-  const std::size_t one = before.size() / c.shape.batch;
+  const bool pairs = c.config.head == HeadKind::kPairs;
+  const std::size_t one = before.size() / (pairs ? c.shape.batch / 2 : c.shape.batch);
   EXPECT_FALSE(same_bits(std::span(before).first(one), std::span(after).first(one)));
   EXPECT_TRUE(same_bits(std::span(before).subspan(one), std::span(after).subspan(one)));
 }
@@ -165,6 +168,8 @@ TEST_P(Invariants, ThreadsDoNotChangeTheBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, Invariants, ::testing::ValuesIn(testing::model_cases()),
+                         [](const auto& instance) { return instance.param.name; });
+INSTANTIATE_TEST_SUITE_P(Pairs, Invariants, ::testing::ValuesIn(testing::pair_cases()),
                          [](const auto& instance) { return instance.param.name; });
 
 TEST(Weights, ThatAreNoNumbersGiveNoLoss) {

@@ -22,7 +22,7 @@ TEST_P(PlannedModel, TrainingTakesWhatWasBooked) {
   for (std::uint64_t i = 0; i < 4; ++i) {
     BatchShape shape = c.shape;
     if (i > 0) {
-      shape.batch = 1 + random_below(key, 3 * i, 5);
+      shape.batch = testing::sequences_for(c.config, 1 + random_below(key, 3 * i, 5));
       shape.length = 1 + random_below(key, 3 * i + 1, c.config.max_length);
       if (shape.source_length > 0) {
         shape.source_length = 1 + random_below(key, 3 * i + 2, c.config.max_length);
@@ -109,6 +109,8 @@ TEST(KeptMemory, IsWhatTheWiringSays) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, PlannedModel, ::testing::ValuesIn(testing::model_cases()),
+                         [](const auto& instance) { return instance.param.name; });
+INSTANTIATE_TEST_SUITE_P(Pairs, PlannedModel, ::testing::ValuesIn(testing::pair_cases()),
                          [](const auto& instance) { return instance.param.name; });
 INSTANTIATE_TEST_SUITE_P(Perceptrons, PlannedModel,
                          ::testing::ValuesIn(testing::perceptron_cases()),

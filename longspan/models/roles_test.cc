@@ -48,8 +48,9 @@ void expect_roles(const ModelConfig& config) {
 }
 
 TEST(Roles, AreWhatTheNamesSay) {
-  for (const auto& cases : {testing::model_cases(), testing::expert_cases(),
-                            testing::perceptron_cases(), testing::frozen_cases()}) {
+  for (const auto& cases :
+       {testing::model_cases(), testing::expert_cases(), testing::perceptron_cases(),
+        testing::frozen_cases(), testing::pair_cases()}) {
     for (const ModelCase& c : cases) {
       SCOPED_TRACE(c.name);
       expect_roles(c.config);

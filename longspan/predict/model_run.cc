@@ -20,9 +20,8 @@ std::vector<std::int32_t> random_tokens(std::size_t count, std::size_t vocab,
 ModelRun::ModelRun(const ModelConfig& config, const RunShape& shape)
     : model_(config),
       tokens_(random_tokens(shape.batch * shape.length, config.vocab, "tokens")),
-      targets_(config.head == HeadKind::kClassifier
-                   ? random_tokens(shape.batch, config.classes, "targets")
-                   : random_tokens(shape.batch * shape.length, config.vocab, "targets")),
+      targets_(random_tokens(config.output_rows(shape.batch, shape.length), config.outputs(),
+                             "targets")),
       source_(random_tokens(shape.batch * shape.source_length, config.vocab, "source")) {
   model_.allocate(1);
   train_.schedule.kind = "constant";

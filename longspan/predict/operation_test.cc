@@ -40,6 +40,7 @@ std::vector<ModelCase> all_cases() {
   std::vector<ModelCase> cases = testing::model_cases();
   for (const ModelCase& c : testing::frozen_cases()) cases.push_back(c);
   for (const ModelCase& c : testing::perceptron_cases()) cases.push_back(c);
+  for (const ModelCase& c : testing::pair_cases()) cases.push_back(c);
   return cases;
 }
 

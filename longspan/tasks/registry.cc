@@ -13,6 +13,7 @@
 #include "longspan/tasks/events/events.h"
 #include "longspan/tasks/image_task.h"
 #include "longspan/tasks/masked_text.h"
+#include "longspan/tasks/pairs/retrieval.h"
 #include "longspan/tasks/pairs/translate.h"
 #include "longspan/tasks/recall.h"
 #include "longspan/tasks/reverse.h"
@@ -38,6 +39,7 @@ constexpr std::array kTasks{
     entry<ImageTask>("the class of a grey image: MNIST, or what has its format"),
     entry<ListOpsTask>("the value of a nested list: ListOps of the Long Range Arena"),
     entry<TextClassTask>("the class of a text, read as bytes: reviews, topics, languages"),
+    entry<RetrievalTask>("whether two documents belong together, each read by itself as bytes"),
     entry<PixelTask>("the class of an image from its pixels one by one: MNIST, CIFAR-10"),
     entry<PathfinderTask>("whether two marks are the ends of one dashed path, from pixels"),
     entry<CopyTask>("a random sequence written twice: the second half from the first"),

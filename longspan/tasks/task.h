@@ -27,7 +27,7 @@ using TaskOptions = std::map<std::string, std::string, std::less<>>;
 struct ModelNeeds {
   Choice<Family> family = Family::kDecoder;
   Choice<HeadKind> head = HeadKind::kLanguage;
-  Choice<Pool> pool = Pool::kFirst;  // of a classifier
+  Choice<Pool> pool = Pool::kFirst;  // of a classifier or a head of pairs
   std::string loss = "cross-entropy";
   std::size_t vocabulary = 0;     // tokens that it reads
   std::size_t inputs = 0;         // features that it reads in place of tokens
@@ -85,9 +85,9 @@ struct Tally {
   double loss = 0.0;
   std::size_t counted = 0;
   std::size_t correct = 0;
-  std::size_t sequences = 0;
-  std::size_t perfect = 0;  // sequences all of whose targets were correct
-  std::size_t bytes = 0;    // of the text that the targets are
+  std::size_t sequences = 0;  // or pairs of them, where an example has two
+  std::size_t perfect = 0;    // sequences all of whose targets were correct
+  std::size_t bytes = 0;      // of the text that the targets are
   std::vector<ClassTally> by_class = {};
   double guess = 0.0;  // the loss of guessing without reading
 

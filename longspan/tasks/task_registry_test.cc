@@ -14,7 +14,7 @@ TEST(Tasks, AreFoundByName) {
   }
   EXPECT_EQ(testing::message_of([] { find_task("txt"); }),
             "[task] unknown task 'txt'; did you mean 'text'? Known: text, mlm, images, "
-            "listops, text-class, pixels, pathfinder, copy, recall, reverse, "
+            "listops, text-class, retrieval, pixels, pathfinder, copy, recall, reverse, "
             "translate, events");
 }
 

@@ -86,6 +86,7 @@ class Formula {
   Cost feed_forward(Count rows) const;
   void stack(Site site, std::size_t layers, std::size_t frozen);
   void perceptron();
+  Count pair_layers(Count rows, Count width);
   void head();
 
   const ModelConfig& c_;
@@ -271,9 +272,23 @@ void Formula::perceptron() {
   }
 }
 
+// [a, b, a∘b, a − b] of two sequences through two layers with ReLU; returns the width of the last.
+Count Formula::pair_layers(Count rows, Count width) {
+  const Count wide = hidden_width(c_);
+  const Count narrow = std::max<Count>(1, wide / 2);
+  Cost& head = table_["head"];
+  head += linear(rows, 4 * width, wide, true) + linear(rows, wide, narrow, true);
+  head.forward += flops(Kind::kActivation, rows * (wide + narrow));
+  head.backward += flops(Kind::kActivation, rows * (wide + narrow));
+  head.forward += flops(Kind::kAdd, 2 * rows * width);
+  head.backward += flops(Kind::kAdd, 6 * rows * width);
+  return narrow;
+}
+
 void Formula::head() {
-  const bool classifies = c_.head == HeadKind::kClassifier;
-  const Count d_in = c_.streams == StreamEnd::kConcat ? 2 * d() : d();
+  const bool pairs = c_.head == HeadKind::kPairs;
+  const bool classifies = pairs || c_.head == HeadKind::kClassifier;
+  Count d_in = c_.streams == StreamEnd::kConcat ? 2 * d() : d();
   const Count rows = output_rows(c_, batch_);
   const Count outputs = c_.head == HeadKind::kLanguage ? c_.vocab : c_.classes;
   if (classifies && c_.family != Family::kPerceptron && c_.pool == Pool::kMean) {
@@ -281,9 +296,10 @@ void Formula::head() {
     for (std::size_t b = 0; b < batch_.batch; ++b) {
       tokens += std::max<Count>(1, real_tokens(batch_.lengths, b, batch_.length));
     }
-    table_["head"].forward += flops(Kind::kAdd, (tokens + rows) * d_in);
-    table_["head"].backward += flops(Kind::kAdd, rows * d_in);
+    table_["head"].forward += flops(Kind::kAdd, (tokens + batch_.batch) * d_in);
+    table_["head"].backward += flops(Kind::kAdd, batch_.batch * d_in);
   }
+  if (pairs) d_in = pair_layers(rows, d_in);
   if (c_.head_transform) {
     const ActivationCount a = activation_count(c_.head_activation);
     Cost& head = table_["head"];

@@ -44,8 +44,9 @@ inline Count hidden_width(const ModelConfig& c) { return c.d_ff == 0 ? 4 * c.d_m
 inline Count kv_width(const ModelConfig& c) {
   return (c.kv_heads == 0 ? c.heads : c.kv_heads) * (c.d_model / c.heads);
 }
-// Rows of the output: of a classifier one for each sequence.
+// Rows of the output: of a classifier one for each sequence, of pairs one for each two.
 inline Count output_rows(const ModelConfig& c, const Batch& batch) {
+  if (c.head == HeadKind::kPairs) return batch.batch / 2;
   return c.head == HeadKind::kClassifier ? batch.batch : Count{batch.batch} * batch.length;
 }
 

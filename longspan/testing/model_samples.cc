@@ -162,7 +162,12 @@ ModelCase sample_guest(std::uint64_t n) {
   if (c.family != Family::kEncoderDecoder && draw.once_in(6)) {
     c.positions = PositionKind::kTemporal;
   }
-  sample.name += fmt::format(" {} {} {}", c.attention, c.feed_forward, c.stages);
+  if (c.head == HeadKind::kClassifier && draw.once_in(2)) {
+    c.head = HeadKind::kPairs;
+    c.head_transform = c.head_norm = false;
+    sample.shape.batch *= 2;
+  }
+  sample.name += fmt::format(" {} {} {} {}", c.head, c.attention, c.feed_forward, c.stages);
   return sample;
 }
 

@@ -362,6 +362,21 @@ std::vector<ModelCase> expert_cases() {
           {"experts_checkpointed", checkpointed, {.batch = 2, .length = 6}}};
 }
 
+std::vector<ModelCase> pair_cases() {
+  ModelConfig mean = classifier("pre", "mean");
+  mean.head = HeadKind::kPairs;
+  mean.head_bias = true;
+  ModelConfig first = classifier("post", "first");
+  first.head = HeadKind::kPairs;
+  first.d_ff = 0;
+  ModelConfig wide = classifier("reversible", "mean");
+  wide.head = HeadKind::kPairs;
+  wide.streams = StreamEnd::kConcat;
+  return {{"pairs", mean, {.batch = 4, .length = 5, .padded = true}},
+          {"pairs_first", with_dropout(first), {.batch = 2, .length = 6}},
+          {"pairs_concat", wide, {.batch = 6, .length = 4, .padded = true}}};
+}
+
 std::vector<ModelCase> model_cases() {
   std::vector<ModelCase> all = decoder_cases();
   for (const auto& more : {encoder_cases(), translator_cases()}) {
@@ -393,6 +408,10 @@ std::vector<ModelConfig> models_around(const Mechanism& mechanism) {
   return models;
 }
 
+std::size_t sequences_for(const ModelConfig& config, std::size_t batch) {
+  return config.head == HeadKind::kPairs ? batch + batch % 2 : batch;
+}
+
 void expect_same(const Work& counted, const Work& predicted, const std::string& where) {
   EXPECT_EQ(counted.maccs, predicted.maccs) << where;
   for (std::size_t k = 0; k < kKinds; ++k) {
@@ -421,15 +440,15 @@ BatchData::BatchData(const ModelConfig& config, const BatchShape& shape, std::ui
     source = draw(shape.batch * shape.source_length, config.vocab, derive(seed, "source"));
     if (shape.padded) source_lengths = some_lengths(shape.batch, shape.source_length);
   }
-  if (config.head == HeadKind::kClassifier) {
-    targets = draw(shape.batch, config.classes, derive(seed, "targets"));
-  } else {
-    targets = draw(rows, config.outputs(), derive(seed, "targets"));
-  }
+  const bool of_sequences = config.head == HeadKind::kClassifier || config.head == HeadKind::kPairs;
+  const std::size_t answers = config.head == HeadKind::kPairs        ? shape.batch / 2
+                              : config.head == HeadKind::kClassifier ? shape.batch
+                                                                     : rows;
+  targets = draw(answers, config.outputs(), derive(seed, "targets"));
   if (config.loss == "squared-error") {
     values = some_values(targets.size() * config.outputs(), derive(seed, "values"));
   }
-  if (config.head == HeadKind::kClassifier) return;
+  if (of_sequences) return;
   for (std::size_t i = 0; i < rows; ++i) {
     const std::size_t b = i / shape.length;
     const bool padding = shape.padded && i % shape.length >= static_cast<std::size_t>(lengths[b]);

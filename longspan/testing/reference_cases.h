@@ -33,6 +33,8 @@ std::vector<ModelCase> model_cases();
 // Models of which two passes cannot be compared: with experts, among which the data choose, or a
 // projected embedding.
 std::vector<ModelCase> expert_cases();
+// Models of two sequences each, whose error no rule but exact ones can send back to them.
+std::vector<ModelCase> pair_cases();
 std::vector<ModelCase> staged_cases();  // of sequences that are long enough for their stages
 // Perceptrons, which have features instead of tokens.
 std::vector<ModelCase> perceptron_cases();
@@ -41,6 +43,9 @@ std::vector<ModelCase> frozen_cases();
 
 // Every family and wiring that the mechanism can serve; what it cannot is left to exact attention.
 std::vector<ModelConfig> models_around(const Mechanism& mechanism);
+
+// So many sequences, or one more where they come in pairs.
+std::size_t sequences_for(const ModelConfig& config, std::size_t batch);
 
 void expect_same(const Work& counted, const Work& predicted, const std::string& where);
 

@@ -431,8 +431,28 @@ class ReferenceModel {
     return y;
   }
 
+  Tensor<S> paired(const Tensor<S>& x) const {
+    Tensor<S> y(x.rows / 2, 4 * x.cols);
+    for (std::size_t i = 0; i < y.rows; ++i) {
+      for (std::size_t j = 0; j < x.cols; ++j) {
+        const S a = x(2 * i, j);
+        const S b = x(2 * i + 1, j);
+        y(i, j) = a;
+        y(i, x.cols + j) = b;
+        y(i, 2 * x.cols + j) = a * b;
+        y(i, 3 * x.cols + j) = a - b;
+      }
+    }
+    for (const char* layer : {"head.pair.first", "head.pair.second"}) {
+      y = linear(w_, layer, y);
+      for (S& value : y.data) value = activation("relu", value);
+    }
+    return y;
+  }
+
   Tensor<S> head(Tensor<S> x) const {
     if (c_.head == HeadKind::kClassifier && c_.family != Family::kPerceptron) x = pooled(x);
+    if (c_.head == HeadKind::kPairs) x = paired(pooled(x));
     if (c_.head_transform) {
       x = linear(w_, "head.transform", x);
       for (S& value : x.data) value = activation(c_.head_activation.name(), value);

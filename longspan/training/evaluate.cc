@@ -32,7 +32,7 @@ void add(Model& model, const Task& task, const Batch& batch, std::span<History> 
   tally.loss += sum.loss;
   tally.counted += sum.counted;
   tally.correct += sum.correct;
-  tally.sequences += batch.batch;
+  tally.sequences += batch.batch / model.config().sequences_each();
   task.add(batch, scores, tally);
 }
 

@@ -72,8 +72,9 @@ TrainingRun::TrainingRun(const TrainingOptions& options) : options_(options) {
           "--eval-every 0",
           data == config_.options.end() ? task_->name() : std::string_view(data->second));
   const ModelNeeds needs = task_->needs();
-  shape_ = {
-      .batch = config_.data.batch, .length = needs.length, .source_length = needs.source_length};
+  shape_ = {.batch = config_.data.batch * config_.model.sequences_each(),
+            .length = needs.length,
+            .source_length = needs.source_length};
   batch_memory_.resize(config_.data.batches_per_update);
   batches_.resize(config_.data.batches_per_update);
   model_ = std::make_unique<Model>(config_.model);

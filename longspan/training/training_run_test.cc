@@ -28,6 +28,8 @@ TrainingOptions small(const std::string& task, const std::filesystem::path& out)
     o.run.options = {{"length", "16"}, {"pairs", "2"}, {"symbols", "12"}, {"held_out", "20"}};
   } else if (task == "translate") {
     o.run.options = {{"length", "6"}, {"grammar", "sort"}, {"examples", "40"}, {"held_out", "20"}};
+  } else if (task == "retrieval") {
+    o.run.options = {{"length", "24"}, {"topics", "3"}, {"examples", "40"}, {"held_out", "20"}};
   } else if (task == "listops") {
     o.run.options = {{"length", "60"}, {"above", "5"}, {"examples", "40"}, {"held_out", "20"}};
   }
@@ -78,7 +80,8 @@ TEST(TrainingRun, SaysHowItGoes) {
 }
 
 TEST(TrainingRun, InterruptedAndResumedItEndsWithTheSameBits) {
-  for (const std::string task : {"copy", "recall", "reverse", "listops", "translate"}) {
+  for (const std::string task :
+       {"copy", "recall", "reverse", "listops", "translate", "retrieval"}) {
     const TemporaryDirectory scratch;
     Heard heard;
     TrainingRun(small(task, scratch / "whole")).run(heard);
@@ -485,9 +488,9 @@ TEST(Writer, AnEncoderAndADecoderAnswer) {
   Writer writer(*run.model, task->encode("4 1 5"), task->boundary());
   Sampler sampler({.temperature = 0.0});
   std::vector<std::int32_t> answer;
-  while (!writer.full()) {
-    answer.push_back(sampler.draw(writer.scores(), answer.size()));
-    writer.append(answer.back());
+  while (writer.room() > 0) {
+    answer.push_back(sampler.draw(writer.scores().row(0), answer.size()));
+    writer.append({&answer.back(), 1});
   }
   EXPECT_EQ(answer, (std::vector<std::int32_t>{5, 1, 4, 0}));
 }

@@ -79,9 +79,10 @@ TrialModel trial_model(const RunConfig& config) {
   ModelConfig model = config.model;
   const ModelNeeds needs = task->needs();
   fit(needs, /*hidden=*/config.model.d_model, model);
-  return {
-      std::make_unique<Model>(model),
-      {.batch = config.data.batch, .length = needs.length, .source_length = needs.source_length}};
+  return {std::make_unique<Model>(model),
+          {.batch = config.data.batch * model.sequences_each(),
+           .length = needs.length,
+           .source_length = needs.source_length}};
 }
 
 TrialResult run_trial(const RunConfig& config, const TrialObserver& observer) {

@@ -4,55 +4,89 @@
 #include <utility>
 
 #include "longspan/base/error.h"
+#include "longspan/base/memory.h"
 
 namespace longspan {
 
-Writer::Writer(Model& model, std::vector<std::int32_t> prompt, std::int32_t boundary)
+Writer::Writer(Model& model, std::vector<std::int32_t> prompt, std::int32_t boundary,
+               std::size_t texts)
     : model_(model),
       max_length_(model.config().max_length),
       answers_(model.config().family == Family::kEncoderDecoder),
-      decodes_(model.decodes()) {
+      decodes_(model.decodes()),
+      alike_(texts > 1) {
   require(answers_ || model.config().family == Family::kDecoder,
           "[generate] the model is an {}; need a decoder", model.config().family);
+  require(texts > 0, "[generate] 0 texts side by side; need at least 1");
   if (answers_) {
     require(boundary >= 0, "[generate] the task says nothing of how an answer begins");
-    source_ = std::move(prompt);
-    tokens_ = {boundary};
-  } else {
-    tokens_ = std::move(prompt);
+    source_length_ = prompt.size();
+    for (std::size_t i = 0; i < texts; ++i) {
+      sources_.insert(sources_.end(), prompt.begin(), prompt.end());
+    }
+    prompt = {boundary};
   }
-  fresh_ = tokens_.size();
+  begin_ = fresh_ = prompt.size();
+  texts_.assign(texts, prompt);
   if (!decodes_) return;
-  memory_ = Arena(model.cache_bytes(1, max_length_, source_.size()));
-  caches_ = model.make_caches(1, max_length_, memory_, source_.size());
+  const auto bytes = [&](std::size_t rows) {
+    return model.cache_bytes(rows, max_length_, source_length_);
+  };
+  const std::size_t all = bytes(texts) + (alike_ ? bytes(1) : 0);
+  require_memory("generate", "the caches of what is written", all);
+  memory_ = Arena(all);
+  caches_ = model.make_caches(texts, max_length_, memory_, source_length_);
+  if (alike_) first_ = model.make_caches(1, max_length_, memory_, source_length_);
 }
 
-Batch Writer::last(std::size_t count) const {
-  Batch batch{.batch = 1, .length = count};
-  batch.tokens = std::span(tokens_).last(count);
+Batch Writer::last(std::size_t count, std::size_t texts) {
+  tokens_.clear();
+  for (std::size_t i = 0; i < texts; ++i) {
+    const auto tail = std::span(texts_[i]).last(count);
+    tokens_.insert(tokens_.end(), tail.begin(), tail.end());
+  }
+  Batch batch{.batch = texts, .length = count, .tokens = tokens_};
   if (answers_) {
-    batch.source = source_;
-    batch.source_length = source_.size();
+    batch.source = std::span(sources_).first(texts * source_length_);
+    batch.source_length = source_length_;
   }
   return batch;
 }
 
-std::span<const float> Writer::scores() {
-  if (!decodes_) {
-    const std::size_t count = std::min(tokens_.size(), max_length_);
-    return model_.logits(last(count)).row(count - 1);
-  }
+ConstMatrix Writer::decoded(std::vector<DecodeCache>& caches, std::size_t texts) {
   std::size_t fresh = std::exchange(fresh_, 0);
-  if (caches_.front().used + fresh > max_length_) {
-    for (DecodeCache& c : caches_) c.clear();
-    fresh = std::min(tokens_.size(), std::max<std::size_t>(1, max_length_ / 2));
+  if (caches.front().used + fresh > max_length_) {
+    for (DecodeCache& c : caches) c.clear();
+    fresh = std::min(texts_.front().size(), std::max<std::size_t>(1, max_length_ / 2));
   }
-  return model_.decode(last(fresh), caches_).row(0);
+  return model_.decode(last(fresh, texts), caches);
 }
 
-void Writer::append(std::int32_t token) {
-  tokens_.push_back(token);
+ConstMatrix Writer::scores() {
+  const std::size_t texts = texts_.size();
+  if (!decodes_) {
+    const std::size_t count = std::min(texts_.front().size(), max_length_);
+    const ConstMatrix all = model_.logits(last(count, texts));
+    return {all.row_data(count - 1), texts, all.cols, all.stride * count};
+  }
+  if (!std::exchange(alike_, false)) return decoded(caches_, texts);
+  const ConstMatrix one = decoded(first_, 1);
+  for (std::size_t i = 0; i < caches_.size(); ++i) caches_[i].take(first_[i]);
+  return {one.data, texts, one.cols, 0};
+}
+
+void Writer::append(std::span<const std::int32_t> tokens) {
+  require(tokens.size() == texts_.size(), "[generate] {} tokens for {} texts; need one each",
+          tokens.size(), texts_.size());
+  require(!alike_ || !decodes_, "[generate] a token before the first scores; need them first");
+  for (std::size_t i = 0; i < tokens.size(); ++i) texts_[i].push_back(tokens[i]);
   ++fresh_;
+}
+
+void Writer::copy(std::size_t from, std::size_t to) {
+  texts_[to] = texts_[from];
+  if (!decodes_ || alike_) return;
+  for (const DecodeCache& c : caches_) c.copy_sequence(from, to);
 }
 
 }  // namespace longspan

@@ -96,6 +96,8 @@ TEST(OptionsInVain, AreRefusedByName) {
       copy_run(m), m,
       {{{"--hidden", "8"}, "--hidden with the model decoder; need mlp"},
        {{"--decoder-layers", "1"}, "--decoder-layers with the model decoder; need encoder-decoder"},
+       {{"--rule", "pepita", "--error-space", "model"},
+        "--error-space with the model decoder; need encoder-decoder"},
        {{"--stages", "1|1"}, "--stages with the model decoder; need encoder"},
        {{"--lora-alpha", "2"}, "--lora-alpha with no adapters; need --lora-rank above 0"},
        {{"--last-layer", "standard"}, "--last-layer" + feedback},

@@ -64,9 +64,22 @@ TEST(TaskCommands, ReverseAnswers) {
   const json quality = json::parse(longspan({"eval", model, "--json"}).out);
   EXPECT_EQ(quality["sequences"], 200);
   EXPECT_TRUE(quality.contains("sequence_accuracy"));
+  EXPECT_FALSE(quality.contains("generated_exact"));
+  const json answered = json::parse(longspan({"eval", model, "--generate", "200", "--json"}).out);
+  EXPECT_EQ(answered["generated_exact"], quality["sequence_accuracy"]);
+  EXPECT_THAT(longspan({"eval", model, "--generate", "5", "--beams", "2"}).out,
+              HasSubstr(" of 5 written with 2 beams"));
   const json written = json::parse(
       longspan({"generate", model, "--prompt", "1 2 3", "--temperature", "0", "--json"}).out);
   EXPECT_LE(written["tokens"], 4);
+  EXPECT_FALSE(written.contains("log_probability"));
+  const auto searched = [&](const char* beams) {
+    return json::parse(
+        longspan({"generate", model, "--prompt", "1 2 3", "--beams", beams, "--json"}).out);
+  };
+  EXPECT_EQ(searched("1")["text"], written["text"]);
+  EXPECT_LT(searched("3")["log_probability"], 0.0);
+  EXPECT_GE(searched("3")["score"], searched("3")["log_probability"]);
   expect_wrong_input(longspan({"generate", model, "--prompt", "1 2 3 4"}),
                      "the model reads at most 3");
 }
@@ -99,6 +112,32 @@ TEST(TaskCommands, PredictionsAreWhatTheAccuracyCounts) {
                      "exists already; need another name, or --overwrite");
   EXPECT_EQ(longspan({"eval", model, "--predictions", file, "--overwrite"}).status, 0);
   expect_wrong_input(longspan({"eval", model, "--overwrite"}), "--overwrite alone; need");
+}
+
+TEST(TaskCommands, PredictionsOfPairsAreOnePerPair) {
+  const TemporaryDirectory scratch;
+  const std::string model = (scratch / "m").string();
+  const std::string file = (scratch / "p.jsonl").string();
+  const Outcome trained = longspan(
+      train("retrieval", model,
+            {"--length", "32", "--examples", "40", "--held-out", "15", "--eval-every", "0"}));
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  const json quality = json::parse(
+      longspan({"eval", model, "--split", "test", "--batch", "4", "--predictions", file, "--json"})
+          .out);
+  EXPECT_EQ(quality["pairs"], 15);
+  std::istringstream lines(read_bytes(file));
+  std::set<int> examples;
+  int right = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const json one = json::parse(line);
+    EXPECT_EQ(one["target"], one["example"].get<int>() % 2) << "as they are drawn";
+    EXPECT_FALSE(one.contains("position"));
+    examples.insert(one["example"].get<int>());
+    right += one["target"] == one["predicted"] ? 1 : 0;
+  }
+  EXPECT_EQ(examples.size(), 15U);
+  EXPECT_NEAR(quality["accuracy"].get<double>(), right / 15.0, 1e-9);
 }
 
 TEST(TaskCommands, PatienceEndsARunAndTheBestStays) {

@@ -12,8 +12,9 @@ namespace {
 
 std::vector<nlohmann::json> config_trees() {
   std::vector<nlohmann::json> trees;
-  for (const auto& cases : {testing::model_cases(), testing::expert_cases(),
-                            testing::staged_cases(), testing::perceptron_cases()}) {
+  for (const auto& cases :
+       {testing::model_cases(), testing::expert_cases(), testing::staged_cases(),
+        testing::perceptron_cases(), testing::pair_cases()}) {
     for (const testing::ModelCase& c : cases) trees.push_back(config_to_json(c.config));
   }
   return trees;

@@ -103,10 +103,10 @@ void write_tokens(Model& model, const Task& task, std::string_view prompt) {
   const std::size_t most = model.config().max_length;
   if (model.decodes() && model.cache_bytes(1, most, tokens.size()) > kMostCache) return;
   Writer writer(model, std::move(tokens), task.boundary());
-  for (int i = 0; i < 3 && !writer.full(); ++i) {
+  for (int i = 0; i < 3 && writer.room() > 0; ++i) {
     writer.scores();
-    writer.append(0);
     const std::int32_t token = 0;
+    writer.append({&token, 1});
     task.decode({&token, 1});
   }
 }

@@ -115,6 +115,7 @@ const std::vector<json>& nasty_values() {
                                            "mlp",
                                            "classifier",
                                            "tagger",
+                                           "pairs",
                                            "lm",
                                            "rotary",
                                            "axial",

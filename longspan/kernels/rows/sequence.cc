@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "longspan/base/batch.h"
 #include "longspan/base/call.h"
 #include "longspan/base/error.h"
 #include "longspan/kernels/gemm/gemm.h"
@@ -173,15 +174,29 @@ Call attend_call(std::size_t width, ConstMatrix scores, ConstMatrix y) {
   return call;
 }
 
+// Far below any score, and finite.
+constexpr float kUnseen = -1e30F;
+
 template <class Score>
-void attend_each(ConstMatrix e, float factor, Matrix scores, Matrix y, Score score) {
+void attend_each(ConstMatrix e, std::span<const std::int32_t> targets, float factor, Matrix scores,
+                 Matrix y, Score score) {
   const Listener::Mute mute;
   const std::size_t n = scores.rows;
   const std::size_t m = scores.cols;
   for (std::size_t b = 0; b < y.rows / n; ++b) {
     const ConstMatrix own = e.slice_rows(b * m, m);
+    const auto seen = targets.empty() ? targets : targets.subspan(b * m, m);
+    const auto ignored = std::ranges::count(seen, kIgnoredTarget);
+    if (static_cast<std::size_t>(ignored) == m) {
+      fill(y.slice_rows(b * n, n), 0.0F);
+      continue;
+    }
     score(b, own);
     scale(factor, scores);
+    for (std::size_t j = 0; ignored > 0 && j < m; ++j) {
+      if (seen[j] != kIgnoredTarget) continue;
+      for (std::size_t i = 0; i < n; ++i) scores.row_data(i)[j] = kUnseen;
+    }
     softmax_forward(scores);
     gemm(scores, own, y.slice_rows(b * n, n));
   }
@@ -189,19 +204,20 @@ void attend_each(ConstMatrix e, float factor, Matrix scores, Matrix y, Score sco
 
 }  // namespace
 
-void attend_sequences(ConstMatrix q, ConstMatrix e, float factor, Matrix scores, Matrix y) {
+void attend_sequences(ConstMatrix q, ConstMatrix e, std::span<const std::int32_t> targets,
+                      float factor, Matrix scores, Matrix y) {
   const Called called([&] { return attend_call(q.cols, scores, y); });
   if (called.dry()) return;
-  attend_each(e, factor, scores, y, [&](std::size_t b, ConstMatrix own) {
+  attend_each(e, targets, factor, scores, y, [&](std::size_t b, ConstMatrix own) {
     gemm(q.slice_rows(b * scores.rows, scores.rows), own, scores, {.transpose_b = true});
   });
 }
 
-void attend_one_hot(std::span<const std::int32_t> ids, ConstMatrix e, float factor, Matrix scores,
-                    Matrix y) {
+void attend_one_hot(std::span<const std::int32_t> ids, ConstMatrix e,
+                    std::span<const std::int32_t> targets, float factor, Matrix scores, Matrix y) {
   const Called called([&] { return attend_call(0, scores, y); });
   if (called.dry()) return;
-  attend_each(e, factor, scores, y, [&](std::size_t b, ConstMatrix own) {
+  attend_each(e, targets, factor, scores, y, [&](std::size_t b, ConstMatrix own) {
     for (std::size_t i = 0; i < scores.rows; ++i) {
       const auto id = static_cast<std::size_t>(ids[b * scores.rows + i]);
       for (std::size_t j = 0; j < scores.cols; ++j) scores.row_data(i)[j] = own.row_data(j)[id];

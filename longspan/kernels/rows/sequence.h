@@ -51,13 +51,15 @@ void spread_mean(Matrix dmean, const Sequences& sequences, Matrix dx);
 void zero_rows_of(std::int32_t id, std::span<const std::int32_t> ids, Matrix x);
 
 // y_b = softmax(factor·q_b·e_bᵀ)·e_b for every sequence b of n queries and m rows e, n×m being the
-// shape of `scores`, which holds those of one sequence.
+// shape of `scores`, which holds those of one sequence. Rows e whose target is ignored carry
+// nothing and are not attended to; without targets all are.
 //                          MACCs; kSoftmax 5 and kAdd 1 per score; of one-hot queries no first
 //                          product
-void attend_sequences(ConstMatrix q, ConstMatrix e, float factor, Matrix scores, Matrix y);
+void attend_sequences(ConstMatrix q, ConstMatrix e, std::span<const std::int32_t> targets,
+                      float factor, Matrix scores, Matrix y);
 // The same with queries that are one-hot: a column of e each.
-void attend_one_hot(std::span<const std::int32_t> ids, ConstMatrix e, float factor, Matrix scores,
-                    Matrix y);
+void attend_one_hot(std::span<const std::int32_t> ids, ConstMatrix e,
+                    std::span<const std::int32_t> targets, float factor, Matrix scores, Matrix y);
 
 // y = x, head by head.                                            nothing
 void copy(ConstHeads x, Heads y);

@@ -9,6 +9,15 @@
 
 namespace longspan {
 
+Labelled& LabelledSplits::next(std::optional<Split> split) {
+  if (!split) {
+    const std::size_t turn = added_++ % 10;
+    split = turn == 8 ? Split::kValidation : turn == 9 ? Split::kTest : Split::kTraining;
+  }
+  if (*split == Split::kTraining) return training;
+  return *split == Split::kValidation ? validation : test;
+}
+
 void ClassTask::open() {
   splits_ = read();
   const TaskOptions given = options();
@@ -38,7 +47,7 @@ std::string ClassTask::checksum() const {
 
 ModelNeeds ClassTask::needs() const {
   return {.family = Family::kEncoder,
-          .head = HeadKind::kClassifier,
+          .head = parts() == 1 ? HeadKind::kClassifier : HeadKind::kPairs,
           .pool = Pool::kMean,
           .vocabulary = vocabulary_size(),
           .classes = class_count(),
@@ -88,19 +97,20 @@ std::string ClassTask::describe_splits() const {
 }
 
 Batch ClassTask::fill(BatchMemory& memory) {
+  const std::size_t rows = drawn_.size() * parts();
   std::size_t length = 1;
-  for (const Example& e : rows_) length = std::max(length, e.length());
-  memory.tokens.assign(rows_.size() * length, 0);
-  memory.lengths.resize(rows_.size());
-  memory.targets.resize(rows_.size());
-  for (std::size_t row = 0; row < rows_.size(); ++row) {
-    const Example& e = rows_[row];
-    e.set->read(e.at, tokens_);
+  for (const Example& e : drawn_) length = std::max(length, e.length());
+  memory.tokens.assign(rows * length, 0);
+  memory.lengths.resize(rows);
+  memory.targets.resize(drawn_.size());
+  for (std::size_t row = 0; row < rows; ++row) {
+    const Example& e = drawn_[row / parts()];
+    e.set->read(e.at, row % parts(), tokens_);
     std::ranges::copy(tokens_, memory.tokens.begin() + static_cast<std::ptrdiff_t>(row * length));
-    memory.lengths[row] = static_cast<std::int32_t>(e.length());
-    memory.targets[row] = e.set->label(e.at);
+    memory.lengths[row] = static_cast<std::int32_t>(tokens_.size());
+    memory.targets[row / parts()] = e.set->label(e.at);
   }
-  return {.batch = rows_.size(),
+  return {.batch = rows,
           .length = length,
           .tokens = memory.tokens,
           .targets = memory.targets,
@@ -111,10 +121,10 @@ Batch ClassTask::training_batch(std::uint64_t seed, std::uint64_t step, std::siz
                                 BatchMemory& memory) {
   const Labelled& from = splits_->training;
   const auto length = [&](std::size_t i) { return from.length(i); };
-  rows_.clear();
+  drawn_.clear();
   for (const std::uint32_t i :
        bucketed_.batch(derive(seed, name()), step, rows, from.size(), length)) {
-    rows_.push_back({&from, i});
+    drawn_.push_back({&from, i});
   }
   return fill(memory);
 }
@@ -129,10 +139,10 @@ void ClassTask::arrange(Split split, std::size_t count) {
 
 Batch ClassTask::batch(Split split, const Examples& which, BatchMemory& memory) {
   const bool arranged = split == arranged_split_ && !arranged_.empty();
-  rows_.clear();
+  drawn_.clear();
   for (std::size_t i = 0; i < which.count; ++i) {
     const std::size_t at = which.first + i * which.stride;
-    rows_.push_back(example(split, arranged ? arranged_[at] : at));
+    drawn_.push_back(example(split, arranged ? arranged_[at] : at));
   }
   return fill(memory);
 }
@@ -145,7 +155,7 @@ std::size_t ClassTask::units(const Batch& batch) const {
 
 void ClassTask::add(const Batch& batch, ConstMatrix scores, Tally& tally) const {
   tally.by_class.resize(class_count());
-  for (std::size_t b = 0; b < batch.batch; ++b) {
+  for (std::size_t b = 0; b < batch.targets.size(); ++b) {
     const auto values = scores.row(b);
     const auto likeliest = std::ranges::max_element(values) - values.begin();
     ClassTally& own = tally.by_class[static_cast<std::size_t>(batch.targets[b])];
@@ -167,16 +177,17 @@ double ClassTask::majority(Split split) const {
 
 Judgement ClassTask::judge(Split split, const Tally& tally) const {
   const double most = majority(split);
+  const std::string_view what = parts() == 1 ? "sequences" : "pairs";
   const std::string accuracy = fmt::format("{:.2f} %", 100.0 * tally.accuracy());
   Judgement q{
       .split = split,
-      .counted = "sequences",
+      .counted = std::string(what),
       .count = tally.counted,
       .metrics = {{"loss", tally.mean_loss(), fmt::format("{:.4f}", tally.mean_loss())},
                   {"accuracy", tally.accuracy(),
                    fmt::format("{} (the most common class: {:.2f} %)", accuracy, 100.0 * most)},
                   {"majority", most, ""}},
-      .subject = fmt::format("{} {} sequences", tally.counted, name_of(split)),
+      .subject = fmt::format("{} {} {}", tally.counted, name_of(split), what),
       .line = fmt::format("loss {:.4f}, accuracy {}", tally.mean_loss(), accuracy)};
   for (std::size_t c = 0; c < tally.by_class.size(); ++c) {
     const ClassTally& own = tally.by_class[c];

@@ -1,5 +1,5 @@
-// What tasks share that ask for the class of a sequence: an encoder reads it, the mean of its
-// outputs over the real tokens decides.
+// What tasks share that ask for the class of a sequence, or of two: an encoder reads each, the means
+// of its outputs over the real tokens decide.
 //
 // Batches of training have sequences of nearly one length (bucketed.h), and so have those of an
 // evaluation. Judged by cross-entropy and by the share of right answers, beside the share of the
@@ -15,7 +15,9 @@
 namespace longspan {
 
 struct LabelledSplits {
-  LabelledSplits() = default;
+  // `parts`: sequences of an example.
+  explicit LabelledSplits(std::size_t parts = 1)
+      : training(parts), validation(parts), test(parts) {}
   // Of what stays in its files.
   explicit LabelledSplits(const std::shared_ptr<ExampleFiles>& files)
       : training(files), validation(files), test(files) {}
@@ -24,12 +26,9 @@ struct LabelledSplits {
   Labelled validation;
   Labelled test;
 
-  // Examples of one source, of which the last two of every ten are validation and test.
-  template <class... Example>
-  void add_in_turn(const Example&... example) {
-    const std::size_t turn = added_++ % 10;
-    (turn == 8 ? validation : turn == 9 ? test : training).add(example...);
-  }
+  // Where the next example belongs: to its split, or, where that is not said, the last two of every
+  // ten to validation and test.
+  Labelled& next(std::optional<Split> split = {});
 
  private:
   std::size_t added_ = 0;
@@ -60,6 +59,8 @@ class ClassTask : public Task {
 
  private:
   virtual LabelledSplits read() const = 0;
+  // Sequences of an example, one or two.
+  virtual std::size_t parts() const { return 1; }
   virtual std::size_t vocabulary_size() const = 0;
   // As many as the labels of the data say.
   virtual std::size_t class_count() const { return classes_; }
@@ -67,13 +68,13 @@ class ClassTask : public Task {
 
   struct Example {
     const Labelled* set = nullptr;
-    std::size_t at = 0;
+    std::size_t at = 0;  // in it
     std::size_t length() const { return set->length(at); }
   };
   // The sets of a split, which come one behind the other.
   std::vector<const Labelled*> sets(Split split) const;
   Example example(Split split, std::size_t at) const;
-  // Of rows_.
+  // Of drawn_.
   Batch fill(BatchMemory& memory);
   // Of the class that is most common in training.
   double majority(Split split) const;
@@ -85,7 +86,7 @@ class ClassTask : public Task {
   Split arranged_split_ = Split::kAll;
   std::vector<std::uint32_t> arranged_;
   // Of the batch that is being made, and of the row.
-  std::vector<Example> rows_;
+  std::vector<Example> drawn_;
   std::vector<std::uint8_t> tokens_;
 };
 

@@ -28,12 +28,6 @@ std::optional<std::int64_t> number_of(std::string_view text) {
   return whole ? std::optional(value) : std::nullopt;
 }
 
-std::optional<Split> split_of(std::string_view word) {
-  if (word.starts_with("train")) return Split::kTraining;
-  if (word.starts_with("val") || word.starts_with("dev")) return Split::kValidation;
-  return word.starts_with("test") ? std::optional(Split::kTest) : std::nullopt;
-}
-
 bool parse_json_text(std::string_view line, std::vector<std::uint8_t>& tokens) {
   const json object = json::parse(line, nullptr, false);
   const auto text = object.is_object() ? object.find("text") : object.end();
@@ -191,6 +185,12 @@ class LabelledReader {
 };
 
 }  // namespace
+
+std::optional<Split> split_of(std::string_view word) {
+  if (word.starts_with("train")) return Split::kTraining;
+  if (word.starts_with("val") || word.starts_with("dev")) return Split::kValidation;
+  return word.starts_with("test") ? std::optional(Split::kTest) : std::nullopt;
+}
 
 LabelledTexts read_labelled_texts(std::string_view who, const fs::path& data, std::size_t bytes) {
   LabelledReader reader(who, bytes);

@@ -128,10 +128,10 @@ LabelledSplits ListOpsTask::read() const {
   const auto held = std::make_shared<ExampleFiles>(kName);
   LabelledSplits all(held);
   if (files.one) {
-    const auto in_turn = [&](const FilePlace& place, std::size_t length, std::int32_t value) {
-      all.add_in_turn(place, length, value);
-    };
-    read_expressions(files.training, config_.length, *held, in_turn);
+    read_expressions(files.training, config_.length, *held,
+                     [&](const FilePlace& place, std::size_t length, std::int32_t value) {
+                       all.next().add(place, length, value);
+                     });
     return all;
   }
   const auto read_into = [&](const std::filesystem::path& path, Labelled& to) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 4> kValidation = {"validation", "valid", "val", "dev"};
+constexpr std::array<std::string_view, 5> kValidation = {"validation", "valid", "val", "dev",
+                                                         "eval"};
 
 bool has_word(const fs::path& path, std::string_view word) {
   return path.filename().string().find(word) != std::string::npos;

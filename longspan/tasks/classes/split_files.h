@@ -1,7 +1,7 @@
 // The files of the splits of a data set, from what people type.
 //
-//   a directory             the one file in it whose name has "train", and likewise "val" or "dev",
-//                           and "test"
+//   a directory             the one file in it whose name has "train", and likewise "val" or
+//                           "dev", of which "eval" is one, and "test"
 //   a file, "…train….tsv"   the same, of the files whose names differ in that word alone
 //   any other file          all there is: cut into 80, 10 and 10 of every hundred examples
 #pragma once

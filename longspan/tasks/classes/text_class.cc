@@ -18,15 +18,7 @@ LabelledSplits TextClassTask::read() const {
   const std::vector<std::int32_t> classes = number_classes(found.labels);
   LabelledSplits all(found.files);
   for (const LabelledText& t : found.texts) {
-    const std::int32_t label = classes[static_cast<std::size_t>(t.label)];
-    if (!t.split) {
-      all.add_in_turn(t.place, t.length, label);
-      continue;
-    }
-    Labelled& to = *t.split == Split::kTraining     ? all.training
-                   : *t.split == Split::kValidation ? all.validation
-                                                    : all.test;
-    to.add(t.place, t.length, label);
+    all.next(t.split).add(t.place, t.length, classes[static_cast<std::size_t>(t.label)]);
   }
   return all;
 }
