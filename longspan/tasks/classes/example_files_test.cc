@@ -38,8 +38,8 @@ TEST(ExampleFiles, AreTheSameAsInMemory) {
   std::vector<std::uint8_t> a;
   std::vector<std::uint8_t> b;
   for (const std::size_t i : {3U, 0U, 1U, 2U, 0U}) {
-    held.read(i, a);
-    left.read(i, b);
+    held.read(i, 0, a);
+    left.read(i, 0, b);
     EXPECT_EQ(std::string(a.begin(), a.end()), texts[i]);
     EXPECT_EQ(a, b);
     EXPECT_EQ(left.label(i), held.label(i));
