@@ -41,7 +41,7 @@ void add_version(CLI::App& app, const Common& common);
 void add_help(CLI::App& app, const Common& common);
 
 // "longspan 0.1.0 (AVX2, 2 threads)"
-std::string version_text();
+void print_version(const Common& common);
 
 // What the dimensions of a model may be wherever one is described.
 inline constexpr Bounds kLayers = from_to(1, 4096);

@@ -81,7 +81,7 @@ int run(int argc, char** argv) {
       ->default_str("");
   app.add_flag("--json", common.json, "Machine-readable output");
   app.add_flag("--quiet", common.quiet, "No progress and no notes");
-  app.set_version_flag("--version", &version_text, "Version, instruction set and threads");
+  app.set_version_flag("--version", "", "Version, instruction set and threads");
   app.fallthrough();
   app.parse_complete_callback([&] {
     if (common.threads > 0) set_thread_count(common.threads);
@@ -108,6 +108,9 @@ int run(int argc, char** argv) {
   }
   try {
     app.parse(argc, argv);
+    return 0;
+  } catch (const CLI::CallForVersion&) {
+    print_version(common);
     return 0;
   } catch (const CLI::Success& e) {  // --help
     std::ostringstream help;

@@ -286,6 +286,9 @@ TEST(Help, IsToBeHadInTwoWays) {
   }
   EXPECT_THAT(longspan({"help", "train"}).out, HasSubstr("(from 0, below 1)"));
   EXPECT_EQ(longspan({"--version"}).out, longspan({"version"}).out);
+  const Outcome asked = longspan({"--version", "--json"});
+  EXPECT_EQ(asked.out, longspan({"version", "--json"}).out);
+  EXPECT_EQ(longspan({"--json", "--version"}).out, asked.out);
 }
 
 TEST(TheWorkerOfCompare, IsNotOffered) {

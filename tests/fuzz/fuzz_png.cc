@@ -65,7 +65,7 @@ int fuzz_png(Bytes input) {
     const LabelledSplits all = read_path_files(level);
     std::vector<std::uint8_t> pixels;
     for (const Labelled* set : {&all.training, &all.validation, &all.test}) {
-      for (std::size_t i = 0; i < set->size(); ++i) set->read(i, pixels);
+      for (std::size_t i = 0; i < set->size(); ++i) set->read(i, 0, pixels);
     }
   });
 }
