@@ -75,7 +75,7 @@ StepMemory DirectFeedback::walk(const Batch& shape) const {
 Arena& DirectFeedback::book(const Batch& shape, std::span<History> histories) {
   model_.check_shape(shape, histories);
   dry_step_.histories = histories;
-  return model_.book("dfa", shape, histories, [&] { return walk(shape, dry_step_).peak; });
+  return model_.book(kind_, shape, histories, [&] { return walk(shape, dry_step_).peak; });
 }
 
 LossSum DirectFeedback::run(const Batch& batch, RandomKey key, float scale,

@@ -69,6 +69,7 @@ class DirectFeedback final : public Rule {
   Model& model_;
   std::vector<float> drawn_;  // empty while the model has no memory
   Matrix projections_;        // of the trained blocks, one under the other
+  StepKind kind_ = StepKind::of_rule("dfa");
   // Their lists are kept from step to step.
   Step step_;
   Step dry_step_;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 
 #include "longspan/base/parallel.h"
 #include "longspan/learning/direct_feedback.h"
@@ -50,13 +51,14 @@ void silence(Rule& rule, std::size_t blocks) {
 }
 
 // The loss on one batch after 150 steps, by the first.
-double learnt(const ModelConfig& c, const char* rule, bool silent, BatchShape shape) {
+double learnt_from(const ModelConfig& c, const char* rule, bool silent, BatchShape shape,
+                   RandomKey seed) {
   BatchData data(c, shape, 3);
   if (c.head == HeadKind::kLanguage) {  // the token before, which attention alone can find
     for (std::size_t i = 1; i < data.tokens.size(); ++i) data.targets[i] = data.tokens[i - 1];
   }
   Model model(c);
-  model.allocate(1);
+  model.allocate(seed);
   TrainConfig t;
   t.rule = rule;
   t.optimizer.kind = "adam";
@@ -68,6 +70,16 @@ double learnt(const ModelConfig& c, const char* rule, bool silent, BatchShape sh
   double last = first;
   for (int step = 1; step < 150; ++step) last = trainer.step({&batch, 1}).loss;
   return last / first;
+}
+
+// In the middle of three: direct feedback may be slow to take hold, and rounding decides where.
+double learnt(const ModelConfig& c, const char* rule, bool silent, BatchShape shape) {
+  std::array<double, 3> losses{};
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    losses[i] = learnt_from(c, rule, silent, shape, i + 1);
+  }
+  std::ranges::sort(losses);
+  return losses[1];
 }
 
 TEST(FeedbackRules, TeachMoreThanTheLastLayer) {

@@ -78,8 +78,7 @@ StepMemory ForwardLearning::walk(const Batch& shape) const {
 Arena& ForwardLearning::book(Model& model, const Batch& shape, std::span<History> histories) {
   model.check_shape(shape, histories);
   dry_step_.histories = histories;
-  return model.book(keeps() ? "pepita" : "mempepita", shape, histories,
-                    [&] { return walk(shape, dry_step_).peak; });
+  return model.book(kind_, shape, histories, [&] { return walk(shape, dry_step_).peak; });
 }
 
 LossSum ForwardLearning::accumulate(Model& model, const Batch& batch, RandomKey key, float scale,

@@ -116,6 +116,7 @@ class ForwardLearning {
   Feedback feedback_;
   std::vector<float> drawn_;  // empty while the model has no memory
   Matrix projection_;
+  StepKind kind_ = StepKind::of_rule("pepita");
   // Their lists are kept from step to step.
   Step step_;
   Step dry_step_;

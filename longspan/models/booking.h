@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -12,10 +13,18 @@
 
 namespace longspan {
 
-// What a step is; rules have kinds of their own.
+// What a step is.
 struct StepKind {
   std::string_view name;  // a literal
   bool training = true;
+  std::uint64_t rule = 0;  // 0: the model's own steps
+
+  // A rule has a kind of its own: another of the same name may have other options, and with them
+  // other memory.
+  static StepKind of_rule(std::string_view name) {
+    static std::atomic<std::uint64_t> rules = 0;
+    return {.name = name, .rule = ++rules};
+  }
 
   bool operator==(const StepKind&) const = default;
 };
@@ -26,11 +35,11 @@ class Booking {
  public:
   // Whether this step needs what the remembered one did. `past` is the capacity of the
   // caches it decodes with, or the tokens that its histories hold.
-  bool holds(StepKind kind, const Batch& batch, std::size_t past) const {
+  bool holds(const StepKind& kind, const Batch& batch, std::size_t past) const {
     return numbers_of(kind, batch, past) == numbers_ && equal(lengths_, batch.lengths) &&
            equal(source_lengths_, batch.source_lengths) && equal(globals_, batch.globals);
   }
-  void remember(StepKind kind, const Batch& batch, std::size_t past) {
+  void remember(const StepKind& kind, const Batch& batch, std::size_t past) {
     numbers_ = numbers_of(kind, batch, past);
     lengths_.assign(batch.lengths.begin(), batch.lengths.end());
     source_lengths_.assign(batch.source_lengths.begin(), batch.source_lengths.end());
@@ -49,7 +58,7 @@ class Booking {
     bool typed = false;
     bool operator==(const Numbers&) const = default;
   };
-  static Numbers numbers_of(StepKind kind, const Batch& batch, std::size_t past) {
+  static Numbers numbers_of(const StepKind& kind, const Batch& batch, std::size_t past) {
     return {kind,
             batch.batch,
             batch.length,

@@ -191,9 +191,9 @@ class Model {
   // `walk` runs the step dry and says how many bytes it takes, unless the last step was of the same
   // kind and shape. The arena is empty then, and what an earlier step left in it is lost.
   template <class Walk>
-  Arena& book(std::string_view rule, const Batch& batch, std::span<History> histories,
+  Arena& book(const StepKind& kind, const Batch& batch, std::span<History> histories,
               const Walk& walk) {
-    return book(StepKind{.name = rule}, batch, past(histories), walk);
+    return book(kind, batch, past(histories), walk);
   }
 
  private:
@@ -263,7 +263,7 @@ class Model {
                           Step& step) const;
 
   template <class Walk>
-  Arena& book(StepKind kind, const Batch& batch, std::size_t past, const Walk& walk) {
+  Arena& book(const StepKind& kind, const Batch& batch, std::size_t past, const Walk& walk) {
     if (!booking_.holds(kind, batch, past)) {
       booking_.forget();
       take_memory(batch, kind.training, unheard(walk));

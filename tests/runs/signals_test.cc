@@ -46,7 +46,6 @@ TEST(Signals, AtRandomMomentsCostNothing) {
 
   const std::string m = (scratch / "m").string();
   int sent = 0;
-  int ended = 0;  // whole trainings, of however many parts
   for (std::uint64_t attempt = 0; sent < kSignals && attempt < 4 * kSignals; ++attempt) {
     Process training(arguments(m, checkpoint_exists(m)));
     const int signal = kKinds[random_below(11, attempt, kKinds.size())];
@@ -61,12 +60,13 @@ TEST(Signals, AtRandomMomentsCostNothing) {
       }
       continue;
     }
-    ++ended;
     ASSERT_EQ(read_bytes(m + "/model.safetensors"), weights);
     std::filesystem::remove_all(m);
   }
   EXPECT_EQ(sent, kSignals);
-  EXPECT_GE(ended, 1);
+  // On a busy machine none may have come to its end: what the last signal left does.
+  ASSERT_EQ(longspan(arguments(m, checkpoint_exists(m))).status, 0);
+  EXPECT_EQ(read_bytes(m + "/model.safetensors"), weights);
 }
 
 }  // namespace signals_test

@@ -236,7 +236,8 @@ TEST(Retrieval, BadLinesAreRefusedByTheirNumber) {
   EXPECT_EQ(why("{"), at + "no JSON object; need {\"text1\": …, \"text2\": …, \"label\": …}");
   EXPECT_EQ(why(R"({"text1": "a", "text2": "b", "label": 1, "split": "mine"})"),
             at + "split 'mine'; need train, valid or test");
-  EXPECT_EQ(why("1\ta\tb"), "[retrieval] all 2 examples are of class 1; need two classes");
+  EXPECT_EQ(why("1\ta\tb"),
+            "[retrieval] " + file + ": all 2 examples are of class 1; need two classes");
 }
 
 TEST(Retrieval, OptionsOfDrawingSayNothingBesideData) {
