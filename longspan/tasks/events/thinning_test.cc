@@ -13,7 +13,7 @@ namespace thinning_test {
 // Waits in the time of the compensator are exponential, and types come as their intensities say,
 // whether these rise or fall.
 TEST(Thinning, DrawsTheProcess) {
-  const std::vector<float> rising = {-2.0F, 0.5F, 1.0F, -0.3F};
+  const std::vector<float> rising = {-3.0F, -0.5F, 5.0F, -0.3F};
   const std::vector<float> falling = {1.0F, -1.0F, -3.0F, 0.5F, 2.0F, -1.0F};
   for (const auto& [decay, scores] :
        {std::pair{Decay::kAffine, rising}, {Decay::kExponential, falling}}) {
