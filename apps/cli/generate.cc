@@ -1,4 +1,4 @@
-// longspan generate: text from a trained model, token by token.
+// longspan generate: text from a trained model, token by token; events of one of events.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -14,6 +14,7 @@
 #include "command.h"
 #include "longspan/base/error.h"
 #include "longspan/training/beam_search.h"
+#include "longspan/training/event_writer.h"
 #include "longspan/training/run_directory.h"
 #include "longspan/training/sampler.h"
 #include "longspan/training/writer.h"
@@ -77,12 +78,31 @@ Written write(const GenerateOptions& o, Model& model, const Task& task, bool sho
   return written;
 }
 
+// One sequence as a line of JSON.
+void generate_events(const GenerateOptions& o, const LoadedRun& run, const Common& common) {
+  RunConfig config = run.config;
+  config.find_data();
+  const std::unique_ptr<Task> task = config.make_task();
+  task->open();
+  const TimedTokens begin = task->begin(o.prompt);
+  const TimedTokens written = write_events(*run.model, *task, begin, o.tokens, o.sampler.seed);
+  fmt::print("{}\n", task->tell(written));
+  flush_output();
+  if (!common.quiet && !common.json) {
+    fmt::print(stderr, "{} events\n", written.tokens.size() - begin.tokens.size());
+  }
+}
+
 void run_generate(const GenerateOptions& o, const Common& common) {
   print_verbatim();  // the text is the model's
   check(o.sampler);
   LoadedRun run = load_run(o.directory);
   o.applies.check("generate", run.config);
   const std::unique_ptr<Task> task = run.config.make_task();
+  if (task->timed()) {
+    generate_events(o, run, common);
+    return;
+  }
   const Written written = write(o, *run.model, *task, !common.json);
   if (common.json) {
     nlohmann::json result = {{"prompt", o.prompt},
@@ -111,8 +131,10 @@ void add_generate(CLI::App& app, const Common& common) {
   CLI::App* command = app.add_subcommand("generate", "Text from a trained model");
   auto o = std::make_shared<GenerateOptions>();
   command->add_option("checkpoint", o->directory, "Directory of the trained model")->required();
-  command->add_option("--prompt", o->prompt, "How the text begins; a line break unless given");
-  add_number(*command, "--tokens", o->tokens, "How many tokens to write", from_to(0, 1e9));
+  command->add_option("--prompt", o->prompt,
+                      "How the text begins, or the events as JSON; a line break unless given");
+  add_number(*command, "--tokens", o->tokens, "How many tokens to write, or events",
+             from_to(0, 1e9));
   add_number(*command, "--temperature", o->sampler.temperature, "0: always the likeliest token",
              bounds_of(o->sampler, o->sampler.temperature));
   add_number(*command, "--top-k", o->sampler.top_k, "Only the k likeliest tokens; 0: all",
@@ -138,12 +160,16 @@ void add_generate(CLI::App& app, const Common& common) {
       *command, {"--top-k", "--top-p", "--seed"},
       only_where([o = o.get()](const RunConfig& /*run*/) { return o->sampler.temperature != 0.0; },
                  "--temperature 0, which draws nothing; need more than 0"));
+  o->applies.only(*command, {"--temperature", "--top-k", "--top-p", "--beams", "--length-penalty"},
+                  only_where([](const RunConfig& run) { return !run.make_task()->timed(); },
+                             "events, which are drawn from intensities; need a model of tokens"));
   command->footer(
       "Examples:\n"
       "  longspan generate model --prompt 'ROMEO:' --tokens 300\n"
       "  longspan generate model --temperature 0\n"
       "  longspan generate reverse --prompt '3 1 4 1 5' --temperature 0\n"
-      "  longspan generate reverse --prompt '3 1 4 1 5' --beams 4");
+      "  longspan generate reverse --prompt '3 1 4 1 5' --beams 4\n"
+      "  longspan generate events --prompt '{\"t\": [0.5, 2], \"m\": [0, 1]}'");
   command->callback([o, &common] { run_generate(*o, common); });
 }
 

@@ -14,29 +14,29 @@ namespace {
 using symbols::d, symbols::h;
 
 std::vector<FormulaLine> lines_of(CostView view, const Polynomial& M, const Polynomial& N) {
-  constexpr CostPhase kF = CostPhase::kForward;
-  constexpr CostPhase kB = CostPhase::kBackward;
-  constexpr CostPhase kU = CostPhase::kUpdate;
+  constexpr CostPhase forward = CostPhase::kForward;
+  constexpr CostPhase backward = CostPhase::kBackward;
+  constexpr CostPhase update = CostPhase::kUpdate;
   // A row of N times a Jacobian of N×N, M·h times; the paper prints M·N·M·h (D2).
   const Polynomial slice = view == CostView::kPrinted ? M * N * M * h : M * N * N * h;
   return {
-      {"Q, K, V", "(2)", kF, matmuls(M * d * d + 2 * N * d * d)},
-      {"softmax(Q·Kᵀ/√d_k)·V", "(3)", kF, matmuls(2 * M * N * d, 5 * M * N * h + M * N * h)},
-      {"Concat·W_O", "(4)", kF, matmuls(M * d * d)},
-      {"∂L/∂Concat", "(8), (22)", kB, matmuls(M * d * d)},
-      {"∂L/∂W_O", "(7), (23)", kU, matmuls(M * d * d)},
-      {"∂L/∂V", "(15), (24)", kB, matmuls(N * M * d)},
-      {"∂L/∂X_V", "(25)-(26)", kB, matmuls(N * d * d)},
-      {"∂L/∂W_V", "(27)", kU, matmuls(N * d * d)},
-      {"Jacobian of softmax", "(11), (28)", kB, {0, N * N * M * h}},
-      {"∂L/∂(Q·Kᵀ)", "(12), (29)", kB, matmuls(M * d * N + slice, M * N * h)},
-      {"∂L/∂Q", "(13), (30)", kB, matmuls(M * N * d)},
-      {"∂L/∂X_Q", "(31)-(32)", kB, matmuls(M * d * d)},
-      {"∂L/∂W_Q", "(33)", kU, matmuls(M * d * d)},
-      {"∂L/∂K", "(14), (34)", kB, matmuls(N * M * d)},
-      {"∂L/∂X_K", "(35)-(36)", kB, matmuls(N * d * d)},
-      {"∂L/∂W_K", "(37)", kU, matmuls(N * d * d)},
-      {"∂L/∂X_Q + ∂L/∂X_K + ∂L/∂X_V, called marginal", "5.3.2", kB, {}},
+      {"Q, K, V", "(2)", forward, matmuls(M * d * d + 2 * N * d * d)},
+      {"softmax(Q·Kᵀ/√d_k)·V", "(3)", forward, matmuls(2 * M * N * d, 5 * M * N * h + M * N * h)},
+      {"Concat·W_O", "(4)", forward, matmuls(M * d * d)},
+      {"∂L/∂Concat", "(8), (22)", backward, matmuls(M * d * d)},
+      {"∂L/∂W_O", "(7), (23)", update, matmuls(M * d * d)},
+      {"∂L/∂V", "(15), (24)", backward, matmuls(N * M * d)},
+      {"∂L/∂X_V", "(25)-(26)", backward, matmuls(N * d * d)},
+      {"∂L/∂W_V", "(27)", update, matmuls(N * d * d)},
+      {"Jacobian of softmax", "(11), (28)", backward, {0, N * N * M * h}},
+      {"∂L/∂(Q·Kᵀ)", "(12), (29)", backward, matmuls(M * d * N + slice, M * N * h)},
+      {"∂L/∂Q", "(13), (30)", backward, matmuls(M * N * d)},
+      {"∂L/∂X_Q", "(31)-(32)", backward, matmuls(M * d * d)},
+      {"∂L/∂W_Q", "(33)", update, matmuls(M * d * d)},
+      {"∂L/∂K", "(14), (34)", backward, matmuls(N * M * d)},
+      {"∂L/∂X_K", "(35)-(36)", backward, matmuls(N * d * d)},
+      {"∂L/∂W_K", "(37)", update, matmuls(N * d * d)},
+      {"∂L/∂X_Q + ∂L/∂X_K + ∂L/∂X_V, called marginal", "5.3.2", backward, {}},
   };
 }
 

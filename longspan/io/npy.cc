@@ -83,14 +83,14 @@ class HeaderParser {
     while (!rest_.empty() && (rest_.front() == ' ' || rest_.front() == '\n'))
       rest_.remove_prefix(1);
   }
-  bool accept(char c) {
+  bool accept(char wanted) {
     skip_space();
-    if (rest_.empty() || rest_.front() != c) return false;
+    if (rest_.empty() || rest_.front() != wanted) return false;
     rest_.remove_prefix(1);
     return true;
   }
-  void expect(char c) {
-    if (!accept(c)) fail();
+  void expect(char wanted) {
+    if (!accept(wanted)) fail();
   }
   std::string_view quoted() {
     skip_space();

@@ -82,10 +82,11 @@ bool multiply(const Shape& shape, std::size_t& product) {
 std::vector<std::uint64_t> unsigned_array(const std::string& where, const std::string& name,
                                           const char* field, const json& tensor) {
   const auto found = tensor.find(field);
-  require(found != tensor.end() && found->is_array() &&
-              std::ranges::all_of(*found, [](const json& v) { return v.is_number_unsigned(); }),
-          "{}: tensor '{}' has no valid {}; need a list of whole numbers", where, printable(name),
-          field);
+  require(
+      found != tensor.end() && found->is_array() &&
+          std::ranges::all_of(*found, [](const json& size) { return size.is_number_unsigned(); }),
+      "{}: tensor '{}' has no valid {}; need a list of whole numbers", where, printable(name),
+      field);
   return found->get<std::vector<std::uint64_t>>();
 }
 

@@ -15,14 +15,15 @@ LossSum sum_of(const PointProcessSum& sum) { return {sum.loss, sum.events, sum.c
 
 }  // namespace
 
-template <Decay kDecay>
-std::size_t EventLoss<kDecay>::count(const Batch& batch) const {
+template <Decay kDecay, Integration kIntegration>
+std::size_t EventLoss<kDecay, kIntegration>::count(const Batch& batch) const {
   return static_cast<std::size_t>(
       std::ranges::count_if(batch.targets, [](std::int32_t type) { return type >= 0; }));
 }
 
-template <Decay kDecay>
-void EventLoss<kDecay>::check(const Batch& batch, std::size_t rows, std::size_t outputs) const {
+template <Decay kDecay, Integration kIntegration>
+void EventLoss<kDecay, kIntegration>::check(const Batch& batch, std::size_t rows,
+                                            std::size_t outputs) const {
   const std::size_t parts = scores_per_type(kDecay);
   require(outputs % parts == 0, "[model] {} outputs of intensities; need {} for each type", outputs,
           parts);
@@ -39,8 +40,9 @@ void EventLoss<kDecay>::check(const Batch& batch, std::size_t rows, std::size_t 
   }
 }
 
-template <Decay kDecay>
-Goal EventLoss<kDecay>::goal(const Batch& batch, std::size_t rows, std::size_t /*outputs*/) const {
+template <Decay kDecay, Integration kIntegration>
+Goal EventLoss<kDecay, kIntegration>::goal(const Batch& batch, std::size_t rows,
+                                           std::size_t /*outputs*/) const {
   if (!batch.targets.empty()) return {batch, count(batch)};
   Goal goal{batch, rows};
   goal.batch.targets = Dry::memory<const std::int32_t>(rows);
@@ -48,17 +50,22 @@ Goal EventLoss<kDecay>::goal(const Batch& batch, std::size_t rows, std::size_t /
   return goal;
 }
 
-template <Decay kDecay>
-LossSum EventLoss<kDecay>::measure(ConstMatrix scores, const Goal& goal) const {
-  return sum_of(point_process(kDecay, scores, rows_of(goal)));
+template <Decay kDecay, Integration kIntegration>
+LossSum EventLoss<kDecay, kIntegration>::measure(ConstMatrix scores, const Goal& goal) const {
+  return sum_of(point_process({kDecay, kIntegration}, scores, rows_of(goal)));
 }
 
-template <Decay kDecay>
-LossSum EventLoss<kDecay>::predict(Matrix scores, const Goal& goal, float scale) const {
-  return sum_of(point_process_gradient(kDecay, scores, rows_of(goal), scale));
+template <Decay kDecay, Integration kIntegration>
+LossSum EventLoss<kDecay, kIntegration>::predict(Matrix scores, const Goal& goal,
+                                                 float scale) const {
+  return sum_of(point_process_gradient({kDecay, kIntegration}, scores, rows_of(goal), scale));
 }
 
-template class EventLoss<Decay::kAffine>;
-template class EventLoss<Decay::kExponential>;
+template class EventLoss<Decay::kAffine, Integration::kExact>;
+template class EventLoss<Decay::kAffine, Integration::kQuadrature>;
+template class EventLoss<Decay::kAffine, Integration::kMonteCarlo>;
+template class EventLoss<Decay::kExponential, Integration::kExact>;
+template class EventLoss<Decay::kExponential, Integration::kQuadrature>;
+template class EventLoss<Decay::kExponential, Integration::kMonteCarlo>;
 
 }  // namespace longspan

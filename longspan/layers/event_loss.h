@@ -11,11 +11,10 @@
 
 namespace longspan {
 
-template <Decay kDecay>
+template <Decay kDecay, Integration kIntegration>
 class EventLoss final : public Loss {
  public:
-  static constexpr std::string_view kName =
-      kDecay == Decay::kAffine ? "events-affine" : "events-exponential";
+  static constexpr std::string_view kName = event_loss_name(kDecay, kIntegration);
 
   std::string_view name() const override { return kName; }
   bool without_backward() const override { return false; }

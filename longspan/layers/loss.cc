@@ -6,6 +6,7 @@
 #include "longspan/base/config.h"
 #include "longspan/layers/cross_entropy.h"
 #include "longspan/layers/event_loss.h"
+#include "longspan/layers/published_event_loss.h"
 #include "longspan/layers/squared_error.h"
 
 namespace longspan {
@@ -22,11 +23,21 @@ struct LossEntry {
   std::unique_ptr<Loss> (*make)();
 };
 
+template <class Kind>
+constexpr LossEntry entry() {
+  return {Kind::kName, &make<Kind>};
+}
+
 constexpr std::array kLosses = {
-    LossEntry{CrossEntropyLoss::kName, &make<CrossEntropyLoss>},
-    LossEntry{SquaredError::kName, &make<SquaredError>},
-    LossEntry{EventLoss<Decay::kAffine>::kName, &make<EventLoss<Decay::kAffine>>},
-    LossEntry{EventLoss<Decay::kExponential>::kName, &make<EventLoss<Decay::kExponential>>},
+    entry<CrossEntropyLoss>(),
+    entry<SquaredError>(),
+    entry<EventLoss<Decay::kAffine, Integration::kExact>>(),
+    entry<EventLoss<Decay::kAffine, Integration::kQuadrature>>(),
+    entry<EventLoss<Decay::kAffine, Integration::kMonteCarlo>>(),
+    entry<EventLoss<Decay::kExponential, Integration::kExact>>(),
+    entry<EventLoss<Decay::kExponential, Integration::kQuadrature>>(),
+    entry<EventLoss<Decay::kExponential, Integration::kMonteCarlo>>(),
+    entry<PublishedEventLoss>(),
 };
 
 }  // namespace

@@ -82,10 +82,9 @@ TEST(TimedModel, AnEventDoesNotForetellItself) {
 }
 
 // dry = meter is the walk's; here the loss and its gradient go through a whole step.
-TEST(TimedModel, LearnsALikelihood) {
-  Model model(timed("flash"));
+void learn(const ModelConfig& config, Events events) {
+  Model model(config);
   model.allocate(3);
-  Events events;
   const Batch batch = events.batch();
   const double before = model.evaluate(batch).loss;
   EXPECT_EQ(model.evaluate(batch).counted, 7);
@@ -99,7 +98,27 @@ TEST(TimedModel, LearnsALikelihood) {
     const std::span<float> gradients = model.parameters().gradients();
     for (std::size_t i = 0; i < values.size(); ++i) values[i] -= 0.01F * gradients[i];
   }
-  EXPECT_LT(model.evaluate(batch).loss, before - 1.0);
+  EXPECT_LT(model.evaluate(batch).loss, before - 1.0) << config.loss;
+}
+
+TEST(TimedModel, LearnsALikelihood) {
+  ModelConfig config = timed("flash");
+  for (const char* loss :
+       {"events-exponential", "events-exponential-quadrature", "events-exponential-monte-carlo"}) {
+    config.loss = loss;
+    learn(config, {});
+  }
+}
+
+TEST(TimedModel, LearnsWhatWasPublished) {
+  ModelConfig config = timed("flash");
+  config.loss = "events-published";
+  config.classes = 5;  // of two types
+  Events events;
+  EXPECT_EQ(testing::message_of([&] { learn(config, events); }),
+            "[model] an event of type 2; need 0 to 1");
+  events.tokens.front() = 1;  // nothing stands before the first event
+  learn(config, events);
 }
 
 TEST(TimedModel, RefusesWhatHasNoTimes) {

@@ -20,4 +20,15 @@ std::string Task::decode(std::span<const std::int32_t> /*tokens*/) const {
   throw Error(fmt::format("[{}] its models write no text; need a task of tokens", name()));
 }
 
+TimedTokens Task::begin(std::string_view /*prompt*/) const {
+  throw Error(fmt::format("[{}] its tokens have no times; need a task of events", name()));
+}
+
+std::optional<TimedToken> Task::draw_next(std::span<const float> /*scores*/, double /*last*/,
+                                          RandomKey /*key*/) const {
+  return std::nullopt;
+}
+
+std::string Task::tell(const TimedTokens& /*all*/) const { return {}; }
+
 }  // namespace longspan

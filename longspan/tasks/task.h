@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,6 +17,7 @@
 
 #include "longspan/base/batch.h"
 #include "longspan/base/model_kind.h"
+#include "longspan/base/random.h"
 #include "longspan/base/view.h"
 #include "longspan/tasks/vocabulary.h"
 
@@ -74,6 +76,16 @@ struct BatchMemory {
   std::vector<float> values;
 };
 
+// Tokens that happened, in the unit of time that a model reads.
+struct TimedToken {
+  std::int32_t token = 0;
+  double time = 0.0;
+};
+struct TimedTokens {
+  std::vector<std::int32_t> tokens;
+  std::vector<double> times;
+};
+
 struct ClassTally {
   std::size_t counted = 0;
   std::size_t correct = 0;
@@ -89,7 +101,10 @@ struct Tally {
   std::size_t perfect = 0;    // sequences all of whose targets were correct
   std::size_t bytes = 0;      // of the text that the targets are
   std::vector<ClassTally> by_class = {};
-  double guess = 0.0;  // the loss of guessing without reading
+  double guess = 0.0;                 // the loss of guessing without reading
+  double likelihood = 0.0;            // in logarithms, where it is not the loss
+  double squares = 0.0;               // of the errors of what was predicted
+  std::vector<double> rescaled = {};  // gaps between events, in the time of their process
 
   double mean_loss() const { return loss / static_cast<double>(counted); }
   double accuracy() const {
@@ -183,8 +198,13 @@ class Task {
   virtual std::size_t prelude() const { return 0; }
   // Whether training examples are drawn anew for ever, so that there are no passes over them.
   virtual bool endless() const { return false; }
-  // Whether its tokens have times.
+  // Whether its tokens have times. Then, opened: what a model goes on from; what comes next, drawn
+  // from its scores of the last, none where nothing does; and the text of it all.
   virtual bool timed() const { return false; }
+  virtual TimedTokens begin(std::string_view prompt) const;
+  virtual std::optional<TimedToken> draw_next(std::span<const float> scores, double last,
+                                              RandomKey key) const;
+  virtual std::string tell(const TimedTokens& all) const;
   virtual std::int32_t boundary() const { return -1; }
 };
 

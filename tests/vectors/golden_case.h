@@ -5,6 +5,7 @@
 #pragma once
 
 #include <filesystem>
+#include <initializer_list>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -68,7 +69,8 @@ class Comparison {
   // A gradient without a scale of its own (mathematically zero, or all zeros in the reference) is
   // held against the largest gradient of the case.
   void gradient(const std::string& tensor, std::span<const float> ours);
-  void finish();
+  // But for those that begin with one of `beyond`: of parts that this build does not have.
+  void finish(std::initializer_list<std::string_view> beyond = {});
 
   // The finding that is nearest to its tolerance, or farthest beyond it.
   const Finding& worst() const { return worst_; }

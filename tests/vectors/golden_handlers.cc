@@ -8,6 +8,7 @@
 #include "tests/vectors/golden_attention.h"
 #include "tests/vectors/golden_case.h"
 #include "tests/vectors/golden_clustered.h"
+#include "tests/vectors/golden_events.h"
 #include "tests/vectors/golden_feature.h"
 #include "tests/vectors/golden_model.h"
 #include "tests/vectors/golden_pepita.h"
@@ -106,6 +107,7 @@ constexpr Handler kHandlers[] = {
     {"whole model: FunnelForMaskedLM", &run_own_model},
     {"chunked local self-attention layer (Reformer)", &run_local_layer},
     {"PEPITA training step", &run_pepita},
+    {"Transformer Hawkes Process", &run_published_events},
 };
 
 }  // namespace

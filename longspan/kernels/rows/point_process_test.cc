@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <numbers>
 #include <vector>
 
 #include "longspan/base/error.h"
@@ -24,15 +23,6 @@ double simpson(F f, double from, double to, std::size_t slices = 20000) {
     sum += (i % 2 == 0 ? 2.0 : 4.0) * f(from + static_cast<double>(i) * h);
   }
   return sum * h / 3.0;
-}
-
-TEST(PointProcess, IntegratesSoftplus) {
-  EXPECT_NEAR(integrated_softplus(0.0), std::numbers::pi * std::numbers::pi / 12.0, 1e-15);
-  EXPECT_NEAR(integrated_softplus(-60.0), std::exp(-60.0), 1e-40);
-  for (const double x : {-30.0, -3.0, -0.5, 0.0, 0.5, 2.0, 10.0, 40.0}) {
-    const double want = simpson(plain_softplus, -40.0, x) + std::exp(-40.0);
-    EXPECT_NEAR(integrated_softplus(x), want, 1e-9 * (1.0 + std::abs(want))) << x;
-  }
 }
 
 struct Row {
@@ -94,14 +84,14 @@ TEST(PointProcess, IsItsDefinition) {
       events += row.type >= 0 ? 1 : 0;
       const EventRows one{{&row.type, 1}, {&row.gap, 1}};
       const PointProcessSum sum =
-          point_process(decay, ConstMatrix(row.scores.data(), 1, row.scores.size()), one);
+          point_process({decay}, ConstMatrix(row.scores.data(), 1, row.scores.size()), one);
       EXPECT_NEAR(sum.loss, loss_of(decay, row), 1e-8) << types.size();
     }
     const Matrix matrix(scores.data(), types.size(), scores.size() / types.size());
-    const PointProcessSum all = point_process(decay, matrix, {types, gaps});
+    const PointProcessSum all = point_process({decay}, matrix, {types, gaps});
     EXPECT_NEAR(all.loss, want, 1e-6);
     EXPECT_EQ(all.events, events);
-    EXPECT_EQ(point_process_gradient(decay, matrix, {types, gaps}, 1.0F).loss, all.loss);
+    EXPECT_EQ(point_process_gradient({decay}, matrix, {types, gaps}, 1.0F).loss, all.loss);
   }
 }
 
@@ -111,12 +101,12 @@ TEST(PointProcess, GradientIsThatOfTheSum) {
     for (const Row& row : rows(decay)) {
       std::vector<float> gradient = row.scores;
       const EventRows one{{&row.type, 1}, {&row.gap, 1}};
-      point_process_gradient(decay, Matrix(gradient.data(), 1, gradient.size()), one, 0.5F);
+      point_process_gradient({decay}, Matrix(gradient.data(), 1, gradient.size()), one, 0.5F);
       for (std::size_t j = 0; j < gradient.size(); ++j) {
         const auto at = [&](float by) {
           std::vector<float> moved = row.scores;
           moved[j] += by;
-          return point_process(decay, ConstMatrix(moved.data(), 1, moved.size()), one).loss;
+          return point_process({decay}, ConstMatrix(moved.data(), 1, moved.size()), one).loss;
         };
         constexpr float kStep = 1.0F / 512.0F;
         const double moved = (static_cast<double>(row.scores[j] + kStep) -
@@ -128,12 +118,28 @@ TEST(PointProcess, GradientIsThatOfTheSum) {
   }
 }
 
-TEST(PointProcess, SaysIntensities) {
-  const std::vector<float> scores = {0.5F, -1.0F, 0.25F, 2.0F};
-  const Intensity i = intensity(Decay::kAffine, scores.data(), 2, 1, 1.5);
-  EXPECT_NEAR(i.rate, plain_softplus(2.0), 1e-12);
-  EXPECT_NEAR(i.integral,
-              simpson([](double s) { return plain_softplus(-1.0 + 2.0 * s); }, 0.0, 1.5), 1e-9);
+// However it is integrated, the sum is nearly the same one and the gradient its own.
+TEST(PointProcess, IntegratesInSeveralWays) {
+  for (const Decay decay : {Decay::kAffine, Decay::kExponential}) {
+    for (const Row& row : rows(decay)) {
+      const ConstMatrix scores(row.scores.data(), 1, row.scores.size());
+      const EventRows one{{&row.type, 1}, {&row.gap, 1}};
+      const double exact = point_process({decay}, scores, one).loss;
+      EXPECT_NEAR(point_process({decay, Integration::kQuadrature}, scores, one).loss, exact, 1e-6);
+      EXPECT_NEAR(point_process({decay, Integration::kMonteCarlo}, scores, one).loss, exact, 0.02);
+      for (const Integration how : {Integration::kQuadrature, Integration::kMonteCarlo}) {
+        std::vector<float> gradient = row.scores;
+        const auto sum = point_process_gradient(
+            {decay, how}, Matrix(gradient.data(), 1, gradient.size()), one, 1.0F);
+        EXPECT_EQ(sum.loss, point_process({decay, how}, scores, one).loss);
+        std::vector<float> want = row.scores;
+        point_process_gradient({decay}, Matrix(want.data(), 1, want.size()), one, 1.0F);
+        for (std::size_t j = 0; j < want.size(); ++j) {
+          EXPECT_NEAR(gradient[j], want[j], how == Integration::kQuadrature ? 1e-5 : 0.02) << j;
+        }
+      }
+    }
+  }
 }
 
 // Far values neither overflow nor vanish.
@@ -147,7 +153,7 @@ TEST(PointProcess, ExtremesStayFinite) {
       for (const Decay decay : {Decay::kAffine, Decay::kExponential}) {
         std::vector<float> g(scores.begin(), scores.begin() + scores_per_type(decay));
         const PointProcessSum sum =
-            point_process_gradient(decay, Matrix(g.data(), 1, g.size()), one, 1.0F);
+            point_process_gradient({decay}, Matrix(g.data(), 1, g.size()), one, 1.0F);
         EXPECT_TRUE(std::isfinite(sum.loss)) << level << " " << slope;
         for (const float x : g) EXPECT_TRUE(std::isfinite(x)) << level << " " << slope;
       }
@@ -159,10 +165,10 @@ TEST(PointProcess, RefusesShapesThatDoNotFit) {
   std::vector<float> scores(6);
   const std::int32_t type = 0;
   const float gap = 1.0F;
-  EXPECT_THROW(point_process(Decay::kAffine, Matrix(scores.data(), 1, 3), {{&type, 1}, {&gap, 1}}),
-               Error);
-  EXPECT_THROW(point_process(Decay::kAffine, Matrix(scores.data(), 2, 2), {{&type, 1}, {&gap, 1}}),
-               Error);
+  EXPECT_THROW(
+      point_process({Decay::kAffine}, Matrix(scores.data(), 1, 3), {{&type, 1}, {&gap, 1}}), Error);
+  EXPECT_THROW(
+      point_process({Decay::kAffine}, Matrix(scores.data(), 2, 2), {{&type, 1}, {&gap, 1}}), Error);
 }
 
 }  // namespace point_process_test

@@ -1,9 +1,15 @@
 #include "longspan/tasks/events/event_file.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "longspan/base/error.h"
+#include "longspan/base/number.h"
+#include "longspan/io/file.h"
 #include "longspan/io/text_lines.h"
 
 namespace longspan {
@@ -16,48 +22,198 @@ struct EventKeys {
   const char* times;
   const char* types;
 };
-constexpr std::array<EventKeys, 3> kShapes = {
-    {{"t", "m"}, {"times", "types"}, {"time_since_start", "type_event"}}};
+constexpr std::array<EventKeys, 4> kShapes = {
+    {{"t", "m"}, {"times", "types"}, {"time_since_start", "type_event"}, {"time", "type"}}};
 
-EventSequence sequence_of(const TextLine& line) {
-  const json value = json::parse(line.text, nullptr, /*allow_exceptions=*/false);
-  line.require(value.is_object(), "no object of JSON; need {{\"t\": […], \"m\": […]}}");
-  const EventKeys* shape = nullptr;
-  for (const EventKeys& names : kShapes) {
-    if (value.contains(names.times) && value.contains(names.types)) shape = &names;
+// Where something is read, and what its types are.
+struct EventPlace {
+  std::string opening;  // "[events] a.csv:3"
+  std::span<const double> edges;
+
+  template <class... Args>
+  void require(bool holds, fmt::format_string<Args...> message, Args&&... args) const {
+    if (!holds) {
+      throw Error(opening + ": " + fmt::format(message, std::forward<Args>(args)...));
+    }
   }
-  line.require(shape != nullptr, "no times and types; need \"t\" and \"m\"");
-  const json& times = value.at(shape->times);
-  const json& types = value.at(shape->types);
-  line.require(
+};
+
+EventPlace place_of(const TextLine& line, std::span<const double> edges) {
+  return {fmt::format("[{}] {}:{}", line.who, line.path->string(), line.number), edges};
+}
+
+// A time and a type, as a file has them: none where it is no number.
+struct RawEvent {
+  std::optional<double> time;
+  std::optional<double> type;
+  std::string type_text;  // for a message
+};
+
+void add_event(const EventPlace& place, const RawEvent& raw, EventSequence& events) {
+  constexpr double kFarthest = 1e15;
+  const std::size_t i = events.times.size();
+  place.require(raw.time && std::abs(*raw.time) <= kFarthest,
+                "time {} is no number from -{:g} to {:g}; need one", i, kFarthest, kFarthest);
+  place.require(i == 0 || *raw.time >= events.times.back(),
+                "time {} is {} after {}; need times that do not go backwards", i, *raw.time,
+                i == 0 ? 0.0 : events.times.back());
+  std::int32_t type = 0;
+  if (place.edges.empty()) {
+    const bool known = raw.type && *raw.type >= 0 && *raw.type < kMostEventTypes &&
+                       *raw.type == std::floor(*raw.type);
+    place.require(known, "type {} of an event is {}; need a whole number from 0 to {}", i,
+                  raw.type_text, kMostEventTypes - 1);
+    type = static_cast<std::int32_t>(*raw.type);
+  } else {
+    place.require(raw.type.has_value(), "type {} of an event is {}; need a number between edges", i,
+                  raw.type_text);
+    type = static_cast<std::int32_t>(std::ranges::upper_bound(place.edges, *raw.type) -
+                                     place.edges.begin());
+  }
+  events.times.push_back(*raw.time);
+  events.types.push_back(type);
+}
+
+RawEvent raw_event(const json& time, const json& type) {
+  const auto number = [](const json& value) {
+    return value.is_number() ? std::optional(value.get<double>()) : std::nullopt;
+  };
+  return {number(time), number(type),
+          type.dump(-1, ' ', true, json::error_handler_t::replace).substr(0, 40)};
+}
+
+const EventKeys* keys_in(const json& value) {
+  const auto* const found = std::ranges::find_if(kShapes, [&](const EventKeys& keys) {
+    return value.is_object() && value.contains(keys.times) && value.contains(keys.types);
+  });
+  return found == kShapes.end() ? nullptr : found;
+}
+
+EventSequence by_lists(const EventPlace& place, const json& value) {
+  const EventKeys* const keys = keys_in(value);
+  place.require(keys != nullptr, "no times and types; need \"t\" and \"m\"");
+  const json& times = value.at(keys->times);
+  const json& types = value.at(keys->types);
+  place.require(
       times.is_array() && types.is_array() && times.size() == types.size() && !times.empty(),
-      "'{}' and '{}'; need two lists of one length, of one event at least", shape->times,
-      shape->types);
+      "'{}' and '{}'; need two lists of one length, of one event at least", keys->times,
+      keys->types);
   EventSequence events;
   for (std::size_t i = 0; i < times.size(); ++i) {
-    constexpr double kFarthest = 1e15;
-    line.require(times[i].is_number() && std::abs(times[i].get<double>()) <= kFarthest,
-                 "time {} is no number from -{:g} to {:g}; need one", i, kFarthest, kFarthest);
-    events.times.push_back(times[i].get<double>());
-    line.require(i == 0 || events.times[i] >= events.times[i - 1],
-                 "time {} is {} after {}; need times that do not go backwards", i, events.times[i],
-                 i == 0 ? 0.0 : events.times[i - 1]);
-    const bool known = types[i].is_number_integer() && types[i].get<std::int64_t>() >= 0 &&
-                       types[i].get<std::int64_t>() < kMostEventTypes;
-    line.require(known, "type {} of an event is {}; need a whole number from 0 to {}", i,
-                 types[i].dump(-1, ' ', true, json::error_handler_t::replace).substr(0, 40),
-                 kMostEventTypes - 1);
-    events.types.push_back(types[i].get<std::int32_t>());
+    add_event(place, raw_event(times[i], types[i]), events);
   }
   return events;
 }
 
+EventSequence by_events(const EventPlace& place, const json& value) {
+  place.require(!value.empty(), "a list of no events; need one at least");
+  EventSequence events;
+  for (const json& event : value) {
+    const EventKeys* const keys = keys_in(event);
+    place.require(keys != nullptr, "event {} has no time and type; need {} and {}",
+                  events.times.size(), "\"time_since_start\"", "\"type_event\"");
+    add_event(place, raw_event(event.at(keys->times), event.at(keys->types)), events);
+  }
+  return events;
+}
+
+EventSequence sequence_of(const EventPlace& place, const json& value) {
+  place.require(value.is_object() || value.is_array(),
+                "no object of JSON; need {{\"t\": […], \"m\": […]}}");
+  return value.is_array() ? by_events(place, value) : by_lists(place, value);
+}
+
+std::vector<EventSequence> of_document(std::string_view who, const std::filesystem::path& path,
+                                       std::span<const double> edges) {
+  const std::string text = read_file(who, path, kMostData);
+  json document;
+  try {
+    document = json::parse(text);
+  } catch (const json::parse_error& failed) {
+    const std::size_t until = std::min(failed.byte, text.size());
+    const auto lines =
+        std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(until), '\n');
+    throw Error(fmt::format("[{}] {}:{}: no JSON at byte {}; need a list of sequences", who,
+                            path.string(), lines + 1, failed.byte));
+  }
+  require(!document.empty(), "[{}] {} is an empty list; need a sequence at least", who,
+          path.string());
+  std::vector<EventSequence> all;
+  for (const json& value : document) {
+    const EventPlace place{fmt::format("[{}] {}: sequence {}", who, path.string(), all.size()),
+                           edges};
+    all.push_back(sequence_of(place, value));
+  }
+  return all;
+}
+
+std::vector<EventSequence> of_lines(std::string_view who, const std::filesystem::path& path,
+                                    std::span<const double> edges) {
+  std::vector<EventSequence> all;
+  read_lines(who, path, [&](const TextLine& line) {
+    const json value = json::parse(line.text, nullptr, /*allow_exceptions=*/false);
+    all.push_back(sequence_of(place_of(line, edges), value));
+  });
+  return all;
+}
+
+std::vector<std::string_view> columns_of(std::string_view line) {
+  std::vector<std::string_view> fields;
+  while (true) {
+    const std::size_t end = line.find(',');
+    std::string_view field = line.substr(0, end);
+    while (field.starts_with(' ')) field.remove_prefix(1);
+    while (field.ends_with(' ')) field.remove_suffix(1);
+    fields.push_back(field);
+    if (end == std::string_view::npos) return fields;
+    line.remove_prefix(end + 1);
+  }
+}
+
+std::vector<EventSequence> of_table(std::string_view who, const std::filesystem::path& path,
+                                    std::span<const double> edges) {
+  std::vector<EventSequence> all;
+  std::map<std::string, std::size_t, std::less<>> places;  // of sequences, by name
+  std::size_t columns = 0;
+  read_lines(who, path, [&](const TextLine& line) {
+    const EventPlace place = place_of(line, edges);
+    const std::vector<std::string_view> fields = columns_of(line.text);
+    const bool first = columns == 0;
+    if (first) columns = fields.size();
+    place.require(columns <= 3 && fields.size() == columns, "{} fields; need {}time,type{}",
+                  fields.size(), columns == 3 ? "sequence," : "",
+                  first ? " or sequence,time,type" : ", as above");
+    const bool named = columns == 3;
+    const auto time = detail::decimal_from(fields[named ? 1 : 0]);
+    if (first && !time) return;  // a header
+    const auto [found, fresh] = places.try_emplace(named ? std::string(fields[0]) : "", all.size());
+    if (fresh) all.emplace_back();
+    const std::string_view type = columns == 1 ? "0" : fields.back();
+    add_event(place, {time, detail::decimal_from(type), printable(type)}, all[found->second]);
+  });
+  require(!all.empty(), "[{}] {} has a header alone; need events", who, path.string());
+  return all;
+}
+
+bool is_document(std::string_view who, const std::filesystem::path& path) {
+  const File file(who, path);
+  std::byte first{};
+  if (path.extension() != ".json" || file.size() == 0) return false;
+  file.read_at(0, {&first, 1});
+  return first == std::byte{'['};
+}
+
 }  // namespace
 
-std::vector<EventSequence> read_events(std::string_view who, const std::filesystem::path& path) {
-  std::vector<EventSequence> all;
-  read_lines(who, path, [&](const TextLine& line) { all.push_back(sequence_of(line)); });
-  return all;
+std::vector<EventSequence> read_events(std::string_view who, const std::filesystem::path& path,
+                                       std::span<const double> edges) {
+  if (path.extension() == ".csv") return of_table(who, path, edges);
+  return is_document(who, path) ? of_document(who, path, edges) : of_lines(who, path, edges);
+}
+
+EventSequence event_sequence_from(std::string_view who, std::string_view text) {
+  return sequence_of({fmt::format("[{}] the sequence", who), {}},
+                     json::parse(text, nullptr, /*allow_exceptions=*/false));
 }
 
 }  // namespace longspan

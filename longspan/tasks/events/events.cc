@@ -6,9 +6,8 @@
 #include <cmath>
 
 #include "longspan/base/error.h"
+#include "longspan/base/published_hawkes.h"
 #include "longspan/io/checksum.h"
-#include "longspan/tasks/classes/split_files.h"
-#include "longspan/tasks/events/event_file.h"
 #include "longspan/tasks/task_options.h"
 
 namespace longspan {
@@ -16,62 +15,65 @@ namespace longspan {
 namespace {
 
 constexpr double kDrawnWindow = 200.0;
-// Of the targets of a model (layers/event_loss.h).
-constexpr std::int32_t kNoneUntilTheEnd = -2;
 
 }  // namespace
 
 EventsTask::EventsTask(Config config) : config_(std::move(config)) {
   check_numbers(kName, config_);
+  require(config_.window == 0.0 || config_.division == Division::kSequences,
+          "[events] --window with --division time, whose parts begin later; need one of them");
+  require(config_.window == 0.0 || !published(),
+          "[events] --window with --compat thp, which knows none; need one of them");
+  edges_ = edges_of(config_.edges);
 }
 
 TaskOptions EventsTask::options() const { return options_of(config_); }
 
 std::string_view EventsTask::idle(std::string_view option) const {
-  return config_.source.idle(option, {"length", "window", "decay"});
+  if (config_.source.drawn() && (option == "division" || option == "edges")) {
+    return "events that are drawn; need --data";
+  }
+  if (published() && (option == "decay" || option == "integration")) {
+    return "--compat thp, which has its own; need one of them";
+  }
+  return config_.source.idle(
+      option, {"length", "window", "decay", "integration", "division", "edges", "compat"});
 }
 
 double EventsTask::window() const {
-  return config_.window == 0.0 && config_.source.drawn() ? kDrawnWindow : config_.window;
+  const bool whole = config_.window == 0.0 && config_.source.drawn() && !published();
+  return whole ? kDrawnWindow : config_.window;
 }
 
-EventsTask::Sets EventsTask::read() const {
-  Sets all;
-  if (config_.source.drawn()) {
-    const RandomKey key = derive(config_.source.data_seed, kName);
-    const HawkesProcess process = example_hawkes();
-    std::uint64_t index = 0;
-    const auto draw = [&](std::size_t count, Set& to) {
-      for (std::size_t i = 0; i < count; ++i) {
-        to.sequences.push_back(process.simulate(derive(key, index++), window()));
-      }
-    };
-    draw(config_.source.held_out, all.test);
-    draw(config_.source.held_out, all.validation);
-    draw(config_.source.examples, all.training);
-    return all;
+EventSets EventsTask::read() const {
+  if (!config_.source.drawn()) {
+    return read_event_sets(config_.source.data, config_.division, edges_);
   }
-  const SplitFiles files = split_files(kName, config_.source.data);
-  all.training.sequences = read_events(kName, files.training);
-  if (files.validation) all.validation.sequences = read_events(kName, *files.validation);
-  if (files.test) all.test.sequences = read_events(kName, *files.test);
-  if (files.one) {
-    std::vector<EventSequence> mixed = std::move(all.training.sequences);
-    all.training.sequences.clear();
-    for (std::size_t i = 0; i < mixed.size(); ++i) {
-      Set& to = i % 10 == 8 ? all.validation : i % 10 == 9 ? all.test : all.training;
-      to.sequences.push_back(std::move(mixed[i]));
+  EventSets all;
+  const RandomKey key = derive(config_.source.data_seed, kName);
+  const HawkesProcess process = example_hawkes();
+  const double until = config_.window == 0.0 ? kDrawnWindow : config_.window;
+  std::uint64_t index = 0;
+  const auto draw = [&](std::size_t count, std::vector<EventSequence>& to) {
+    for (std::size_t i = 0; i < count; ++i) {
+      to.push_back(process.simulate(derive(key, index++), until));
     }
-  }
+  };
+  draw(config_.source.held_out, all.test);
+  draw(config_.source.held_out, all.validation);
+  draw(config_.source.examples, all.training);
   return all;
 }
 
 void EventsTask::open() {
-  sets_ = read();
+  EventSets all = read();
+  training_ = {std::move(all.training), {}};
+  validation_ = {std::move(all.validation), {}};
+  test_ = {std::move(all.test), {}};
+  baselines_.reset();
+  beside_.clear();
   types_ = 0;
-  double time = 0.0;
-  double gaps = 0.0;
-  for (const Set* set : {&sets_.training, &sets_.validation, &sets_.test}) {
+  for (const Set* set : sets(Split::kAll)) {
     for (const EventSequence& events : set->sequences) {
       for (const std::int32_t type : events.types) {
         types_ = std::max(types_, static_cast<std::size_t>(type) + 1);
@@ -83,21 +85,39 @@ void EventsTask::open() {
               : events.times.front() < 0.0 ? events.times.front()
                                            : events.times.back(),
               window());
-      if (set != &sets_.training || events.times.empty()) continue;
-      time += window() > 0.0 ? window() : events.times.back() - events.times.front();
-      gaps += static_cast<double>(events.times.size()) - (window() > 0.0 ? 0.0 : 1.0);
+    }
+  }
+  measure_time();
+  for (Set* set : {&training_, &validation_, &test_}) {
+    for (EventSequence& events : set->sequences) {
+      for (double& time : events.times) time /= unit_;
+      cut(events, set->pieces);
+    }
+  }
+}
+
+void EventsTask::measure_time() {
+  double time = 0.0;
+  double gaps = 0.0;
+  longest_ = 0.0;
+  for (const EventSequence& events : training_.sequences) {
+    const Watched part = watched(events, window());
+    time += part.end - part.begin;
+    double last = part.begin;
+    for (std::size_t i = part.first; i < events.times.size(); ++i) {
+      longest_ = std::max(longest_, events.times[i] - last);
+      last = events.times[i];
+      gaps += 1.0;
     }
   }
   require(gaps > 0.0 && time > 0.0,
           "[events] {} has no events that follow others; need sequences of two at least",
           config_.source.drawn() ? std::string(kName) : config_.source.data);
   unit_ = time / gaps;
-  for (Set* set : {&sets_.training, &sets_.validation, &sets_.test}) {
-    for (const EventSequence& events : set->sequences) cut(events, set->pieces);
-  }
+  longest_ /= unit_;
 }
 
-// Time is counted from the first token of a piece, in mean gaps.
+// Time is counted from the first token of a piece.
 void EventsTask::cut(const EventSequence& events, std::vector<Piece>& pieces) const {
   std::vector<std::int32_t> tokens;
   std::vector<double> times;
@@ -113,18 +133,18 @@ void EventsTask::cut(const EventSequence& events, std::vector<Piece>& pieces) co
     Piece piece;
     for (std::size_t i = first; i < end; ++i) {
       piece.tokens.push_back(tokens[i]);
-      piece.times.push_back(static_cast<float>((times[i] - times[first]) / unit_));
+      piece.times.push_back(static_cast<float>(times[i] - times[first]));
       double gap = 0.0;
       std::int32_t next = kIgnoredTarget;
       if (i + 1 < end) {
         next = tokens[i + 1];
         gap = times[i + 1] - times[i];
       } else if (last && window() > 0.0) {
-        next = kNoneUntilTheEnd;
-        gap = window() - times[i];
+        next = kNoEvent;
+        gap = window() / unit_ - times[i];
       }
       piece.next.push_back(next);
-      piece.gaps.push_back(static_cast<float>(gap / unit_));
+      piece.gaps.push_back(static_cast<float>(std::max(gap, 0.0)));
     }
     const bool counts = std::ranges::any_of(piece.next, [](std::int32_t t) { return t >= 0; });
     if (counts) pieces.push_back(std::move(piece));
@@ -134,10 +154,10 @@ void EventsTask::cut(const EventSequence& events, std::vector<Piece>& pieces) co
 
 std::string EventsTask::checksum() const {
   if (config_.source.drawn()) return "";
-  const Sets all = read();
+  const EventSets all = read();
   Checksum checksum;
-  for (const Set* set : {&all.training, &all.validation, &all.test}) {
-    for (const EventSequence& events : set->sequences) {
+  for (const auto* set : {&all.training, &all.validation, &all.test}) {
+    for (const EventSequence& events : *set) {
       checksum.add(std::as_bytes(std::span(events.times)));
       checksum.add(std::as_bytes(std::span(events.types)));
     }
@@ -153,29 +173,30 @@ std::string EventsTask::describe() const {
   };
   return fmt::format(
       "events of {} types, {} to train, {} to validate, {} to test, one every {:.4g}", types_,
-      events(sets_.training), events(sets_.validation), events(sets_.test), unit_);
+      events(training_), events(validation_), events(test_), unit_);
 }
 
 ModelNeeds EventsTask::needs() const {
-  const bool affine = config_.decay == EventDecay::kAffine;
-  return {.family = Family::kDecoder,
-          .head = HeadKind::kTagger,
-          .loss = affine ? "events-affine" : "events-exponential",
-          .vocabulary = types_ + 1,
-          .classes = types_ * (affine ? 2 : 3),
-          .length = config_.length};
+  return {
+      .family = Family::kDecoder,
+      .head = HeadKind::kTagger,
+      .loss = published() ? "events-published"
+                          : std::string(event_loss_name(config_.decay, config_.integration)),
+      .vocabulary = types_ + 1,
+      .classes = published() ? published_scores(types_) : types_ * scores_per_type(config_.decay),
+      .length = config_.length};
 }
 
 std::vector<const EventsTask::Set*> EventsTask::sets(Split split) const {
   switch (split) {
     case Split::kTraining:
-      return {&sets_.training};
+      return {&training_};
     case Split::kValidation:
-      return {&sets_.validation};
+      return {&validation_};
     case Split::kTest:
-      return {&sets_.test};
+      return {&test_};
     case Split::kAll:
-      return {&sets_.training, &sets_.validation, &sets_.test};
+      return {&training_, &validation_, &test_};
   }
   return {};
 }
@@ -187,7 +208,7 @@ std::size_t EventsTask::examples(Split split) const {
 }
 
 Split EventsTask::held_out() const {
-  return sets_.validation.pieces.empty() ? Split::kTest : Split::kValidation;
+  return validation_.pieces.empty() ? Split::kTest : Split::kValidation;
 }
 
 const EventsTask::Piece& EventsTask::piece(Split split, std::size_t at) const {
@@ -225,7 +246,7 @@ Batch EventsTask::fill(std::span<const Piece* const> rows, BatchMemory& memory) 
 
 Batch EventsTask::training_batch(std::uint64_t seed, std::uint64_t step, std::size_t rows,
                                  BatchMemory& memory) {
-  const std::vector<Piece>& from = sets_.training.pieces;
+  const std::vector<Piece>& from = training_.pieces;
   const auto length = [&](std::size_t i) { return from[i].tokens.size(); };
   std::vector<const Piece*> chosen;
   for (const std::uint32_t i :
@@ -241,52 +262,6 @@ Batch EventsTask::batch(Split split, const Examples& which, BatchMemory& memory)
     chosen.push_back(&piece(split, which.first + i * which.stride));
   }
   return fill(chosen, memory);
-}
-
-EventsTask::Facts EventsTask::facts(Split split) const {
-  Facts facts{.events = std::vector<double>(types_, 0.0)};
-  for (const Set* set : sets(split)) {
-    for (const Piece& p : set->pieces) {
-      for (std::size_t i = 0; i < p.next.size(); ++i) {
-        if (p.next[i] == kIgnoredTarget) continue;
-        facts.time += p.gaps[i];
-        if (p.next[i] >= 0) facts.events[static_cast<std::size_t>(p.next[i])] += 1.0;
-      }
-    }
-  }
-  return facts;
-}
-
-Judgement EventsTask::judge(Split split, const Tally& tally) const {
-  // A time in mean gaps is shorter by the factor unit_, and an intensity as much higher.
-  const double in_units = std::log(unit_);
-  const double likelihood = -tally.mean_loss() - in_units;
-  Judgement judgement{
-      .split = split,
-      .counted = "events",
-      .count = tally.counted,
-      .metrics = {{"loss", tally.mean_loss(),
-                   fmt::format("{:.4f} nats per event", tally.mean_loss())},
-                  {"log_likelihood", likelihood, fmt::format("{:.4f} nats per event", likelihood)},
-                  {"accuracy", tally.accuracy(),
-                   fmt::format("{:.2f} % of the types", 100.0 * tally.accuracy())}},
-      .subject = fmt::format("{} {} sequences", tally.sequences, name_of(split))};
-  judgement.line = fmt::format("log-likelihood {:.4f} per event, accuracy {:.2f} %", likelihood,
-                               100.0 * tally.accuracy());
-  if (sets_.training.pieces.empty()) return judgement;
-  const Facts trained = facts(Split::kTraining);
-  const Facts judged = facts(split);
-  double sum = 0.0;
-  double events = 0.0;
-  for (std::size_t k = 0; k < types_; ++k) {
-    const double rate = std::max(trained.events[k], 0.5) / trained.time;
-    sum += judged.events[k] * std::log(rate) - rate * judged.time;
-    events += judged.events[k];
-  }
-  const double poisson = sum / std::max(events, 1.0) - in_units;
-  judgement.metrics.push_back(
-      {"poisson", poisson, fmt::format("{:.4f} of a Poisson process on the whole split", poisson)});
-  return judgement;
 }
 
 }  // namespace longspan

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "longspan/tasks/events/event_file.h"
+#include "longspan/tasks/events/waits.h"
 #include "longspan/testing/temporary_directory.h"
 
 namespace longspan {
@@ -51,7 +51,7 @@ TEST(Events, AreReadWithAWindow) {
 
 TEST(Events, WithoutAWindowBeginWithTheFirst) {
   const TemporaryDirectory scratch;
-  EventsTask task({.source = {.data = small_file(scratch)}, .decay = EventDecay::kAffine});
+  EventsTask task({.source = {.data = small_file(scratch)}, .decay = Decay::kAffine});
   task.open();
   EXPECT_EQ(task.needs().classes, 4);
   BatchMemory memory;
@@ -98,12 +98,11 @@ TEST(Events, BatchesAreAFunctionOfSeedAndStep) {
 }
 
 // A constant intensity is the Poisson process that the judgement sets beside it.
-TEST(Events, ThePoissonProcessIsSetBeside) {
+TEST(Events, OtherProcessesAreSetBeside) {
   EventsTask task({.source = {.examples = 30, .held_out = 10}, .window = 100.0});
   task.open();
+  task.arrange(Split::kTraining, 30);
   const Judgement j = task.judge(Split::kTraining, {.loss = 100.0, .counted = 100});
-  ASSERT_EQ(j.metrics.size(), 4);
-  EXPECT_EQ(j.metrics[3].name, "poisson");
   double counted = 0.0;
   std::vector<double> by_type(2, 0.0);
   BatchMemory memory;
@@ -115,31 +114,90 @@ TEST(Events, ThePoissonProcessIsSetBeside) {
   }
   double want = -1.0;  // ∫ Σ λ is the number of events
   for (const double n : by_type) want += n / counted * std::log(n / (30 * 100.0));
-  EXPECT_NEAR(j.metrics[3].value, want, 1e-5);
+  EXPECT_NEAR(j.at("poisson"), want, 1e-5);
+  EXPECT_NEAR(j.at("poisson_accuracy"), std::max(by_type[0], by_type[1]) / counted, 1e-9);
+  // The sequences are those of a Hawkes process.
+  EXPECT_GT(j.at("hawkes"), j.at("poisson") + 0.2);
+  EXPECT_GT(j.at("hawkes_accuracy"), j.at("poisson_accuracy"));
+  EXPECT_LT(j.at("hawkes_rmse"), j.at("poisson_rmse"));
+  EXPECT_GT(j.at("hawkes_ks_p"), 0.05);
+  EXPECT_LT(j.at("poisson_ks_p"), 1e-6);
 }
 
-TEST(Events, BadLinesHaveASentence) {
+// Scores of a constant intensity are a Poisson process: its waits, and gaps that it stretches.
+TEST(Events, ScoresAreJudgedByTheirWaits) {
+  const TemporaryDirectory scratch;
+  EventsTask task({.source = {.data = small_file(scratch)}, .window = 8.0});
+  task.open();
+  BatchMemory memory;
+  const Batch b = task.batch(Split::kTraining, {.first = 0, .count = 2}, memory);
+  const double level = 0.3;  // of each type
+  const auto a = static_cast<float>(std::log(std::expm1(level)));
+  std::vector<float> scores;
+  for (std::size_t r = 0; r < b.targets.size(); ++r) {
+    scores.insert(scores.end(), {a, a, a, a, 0.0F, 0.0F});
+  }
+  Tally tally{.loss = 1.0, .counted = 5};
+  task.add(b, ConstMatrix(scores.data(), b.targets.size(), 6), tally);
+  ASSERT_EQ(tally.rescaled.size(), 5);
+  const double unit = 16.0 / 5.0;
+  const double longest = 4.0 / unit;
+  const double wait = (1.0 - std::exp(-2.0 * level * longest)) / (2.0 * level);
+  const std::vector<double> gaps = {1, 1, 3, 2, 4};
+  double squares = 0.0;
+  for (std::size_t i = 0; i < gaps.size(); ++i) {
+    EXPECT_NEAR(tally.rescaled[i], 2.0 * level * gaps[i] / unit, 1e-6) << i;
+    squares += (wait * unit - gaps[i]) * (wait * unit - gaps[i]);
+  }
+  const Judgement j = task.judge(Split::kTraining, tally);
+  EXPECT_NEAR(j.at("rmse"), std::sqrt(squares / 5.0), 1e-4);
+  EXPECT_EQ(j.at("ks"), exponential_fit(tally.rescaled).distance);
+}
+
+// One file, each of its sequences divided by time.
+TEST(Events, AreDividedByTime) {
+  const TemporaryDirectory scratch;
+  std::string lines = "t_days,mag\n";
+  for (int i = 0; i < 20; ++i) lines += std::to_string(i) + (i % 2 == 0 ? ",2.5\n" : ",1\n");
+  write_bytes(scratch / "a.csv", lines);
+  EventsTask task({.source = {.data = (scratch / "a.csv").string()},
+                   .division = Division::kTime,
+                   .edges = "2,2.5,3"});
+  task.open();
+  BatchMemory memory;
+  const Batch train = task.batch(Split::kTraining, {.first = 0, .count = 1}, memory);
+  EXPECT_EQ(train.length, 14);
+  EXPECT_EQ(train.tokens[0], 2);
+  EXPECT_EQ(train.tokens[1], 0);
+  const Batch valid = task.batch(Split::kValidation, {.first = 0, .count = 1}, memory);
+  EXPECT_EQ(valid.length, 3);  // two, and one before them
+  EXPECT_EQ(std::vector(valid.targets.begin(), valid.targets.end()),
+            (std::vector<std::int32_t>{2, 0, kIgnoredTarget}));
+  EXPECT_EQ(task.batch(Split::kTest, {.first = 0, .count = 1}, memory).length, 5);
+  EXPECT_EQ(message_of([] { EventsTask({.window = 3.0, .division = Division::kTime}); }),
+            "[events] --window with --division time, whose parts begin later; need one of them");
+  EXPECT_EQ(message_of([] { EventsTask({.edges = "1,1"}); }),
+            "[events] --edges is '1,1'; need rising numbers with commas between");
+  EXPECT_EQ(
+      message_of([&] {
+        EventsTask({.source = {.data = small_file(scratch)}, .division = Division::kTime}).open();
+      }),
+      "[events] --division time of " + (scratch / "a_train.jsonl").string() +
+          ", which is divided; need one file");
+}
+
+TEST(Events, AskForTheirLoss) {
+  for (const auto& [integration, loss] :
+       {std::pair{Integration::kQuadrature, "events-affine-quadrature"},
+        {Integration::kMonteCarlo, "events-affine-monte-carlo"}}) {
+    const EventsTask task({.decay = Decay::kAffine, .integration = integration});
+    EXPECT_EQ(task.needs().loss, loss);
+  }
+}
+
+TEST(Events, DataThatDoNotFitHaveASentence) {
   const TemporaryDirectory scratch;
   const auto path = scratch / "x.jsonl";
-  const auto why = [&](const std::string& line) {
-    write_bytes(path, "{\"t\":[1],\"m\":[0]}\n" + line + "\n");
-    const std::string message = message_of([&] { read_events("events", path); });
-    const std::string opening = "[events] " + path.string() + ":2: ";
-    EXPECT_TRUE(message.starts_with(opening)) << message;
-    return message.substr(std::min(message.size(), opening.size()));
-  };
-  EXPECT_EQ(why("1,2"), "no object of JSON; need {\"t\": […], \"m\": […]}");
-  EXPECT_EQ(why("{\"t\":[1]}"), "no times and types; need \"t\" and \"m\"");
-  EXPECT_EQ(why("{\"t\":[1,2],\"m\":[0]}"),
-            "'t' and 'm'; need two lists of one length, of one event at least");
-  EXPECT_EQ(why("{\"t\":[2,1],\"m\":[0,0]}"),
-            "time 1 is 1 after 2; need times that do not go backwards");
-  EXPECT_EQ(why("{\"t\":[1,\"b\"],\"m\":[0,0]}"),
-            "time 1 is no number from -1e+15 to 1e+15; need one");
-  EXPECT_EQ(why("{\"t\":[1,1e300],\"m\":[0,0]}"),
-            "time 1 is no number from -1e+15 to 1e+15; need one");
-  EXPECT_EQ(why("{\"t\":[1,2],\"m\":[0,-1]}"),
-            "type 1 of an event is -1; need a whole number from 0 to 4095");
   write_bytes(path, "{\"t\":[1],\"m\":[0]}\n");
   EXPECT_EQ(message_of([&] { EventsTask({.source = {.data = path.string()}}).open(); }),
             "[events] " + path.string() +

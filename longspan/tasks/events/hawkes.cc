@@ -1,17 +1,14 @@
 #include "longspan/tasks/events/hawkes.h"
 
+#include <algorithm>
 #include <cmath>
+
+#include "longspan/tasks/events/open_uniform.h"
+#include "longspan/tasks/events/waits.h"
 
 namespace longspan {
 
 namespace {
-
-// Uniform in (0, 1), never either.
-double open_uniform(RandomKey key, std::uint64_t index) {
-  constexpr std::uint64_t kSteps = std::uint64_t{1} << 53U;
-  return (static_cast<double>(random_below(key, index, kSteps)) + 0.5) /
-         static_cast<double>(kSteps);
-}
 
 // What of the past excites each type now; it decays until the next event.
 class Excitation {
@@ -33,6 +30,19 @@ class Excitation {
     double sum = 0.0;
     for (std::size_t i = 0; i < excited_.size(); ++i) sum += rate(i);
     return sum;
+  }
+  double total_after(double time) const {
+    const double left = std::exp(-process_.decay * time);
+    double sum = 0.0;
+    for (std::size_t i = 0; i < excited_.size(); ++i) sum += process_.base[i] + excited_[i] * left;
+    return sum;
+  }
+  std::size_t likeliest() const {
+    std::size_t best = 0;
+    for (std::size_t i = 1; i < excited_.size(); ++i) {
+      if (rate(i) > rate(best)) best = i;
+    }
+    return best;
   }
   // ∫ Σ λ over the next `time` without an event.
   double integral(double time) const {
@@ -74,33 +84,33 @@ EventSequence HawkesProcess::simulate(RandomKey key, double end) const {
   }
 }
 
-double HawkesProcess::log_likelihood(const EventSequence& events, double end) const {
-  Excitation now(*this);
-  double sum = 0.0;
-  double last = 0.0;
-  for (std::size_t i = 0; i < events.times.size(); ++i) {
-    const double gap = events.times[i] - last;
-    sum -= now.integral(gap);
-    now.pass(gap);
-    sum += std::log(now.rate(static_cast<std::size_t>(events.types[i])));
-    now.add(events.types[i]);
-    last = events.times[i];
-  }
-  return sum - now.integral(end - last);
+Watched watched(const EventSequence& events, double window) {
+  if (window > 0.0) return {0, 0.0, window};
+  if (events.times.empty()) return {};
+  return {1, events.times.front(), events.times.back()};
 }
 
-std::vector<double> HawkesProcess::rescaled_gaps(const EventSequence& events) const {
+void HawkesProcess::judge(const EventSequence& events, double window, double horizon,
+                          EventScore& score) const {
   Excitation now(*this);
-  std::vector<double> gaps;
-  double last = 0.0;
+  const Watched part = watched(events, window);
+  double last = part.begin;
   for (std::size_t i = 0; i < events.times.size(); ++i) {
-    const double gap = events.times[i] - last;
-    gaps.push_back(now.integral(gap));
-    now.pass(gap);
+    if (i >= part.first) {
+      const double gap = events.times[i] - last;
+      const double wait = expected_wait([&](double s) { return now.total_after(s); }, horizon);
+      score.squares += (wait - gap) * (wait - gap);
+      score.rescaled.push_back(now.integral(gap));
+      now.pass(gap);
+      const auto type = static_cast<std::size_t>(events.types[i]);
+      score.log_likelihood += std::log(now.rate(type)) - score.rescaled.back();
+      score.correct += now.likeliest() == type ? 1 : 0;
+      ++score.events;
+    }
     now.add(events.types[i]);
     last = events.times[i];
   }
-  return gaps;
+  score.log_likelihood -= now.integral(part.end - last);
 }
 
 HawkesProcess example_hawkes() {

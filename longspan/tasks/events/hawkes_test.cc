@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "longspan/io/text_lines.h"
+#include "longspan/tasks/events/waits.h"
 
 namespace longspan {
 namespace hawkes_test {
@@ -19,8 +20,10 @@ TEST(Hawkes, LikelihoodIsThatOfAnotherImplementation) {
              [&](const TextLine& line) {
                const auto value = nlohmann::json::parse(line.text);
                const EventSequence events{value.at("t"), value.at("m")};
-               EXPECT_NEAR(example_hawkes().log_likelihood(events, 200.0),
-                           value.at("loglik").get<double>(), 1e-4);
+               EventScore score;
+               example_hawkes().judge(events, 200.0, 10.0, score);
+               EXPECT_EQ(score.events, events.times.size());
+               EXPECT_NEAR(score.log_likelihood, value.at("loglik").get<double>(), 1e-4);
                ++seen;
              });
   EXPECT_EQ(seen, 3);
@@ -46,24 +49,73 @@ TEST(Hawkes, SimulatesItsRates) {
   EXPECT_EQ(process.simulate(3, 50.0).times, process.simulate(3, 50.0).times);
 }
 
-// In the time of its own compensator the process is a Poisson process of rate one: gaps are
-// exponential, by Kolmogorov's distance at the level of 1 %.
+EventScore judged(const HawkesProcess& process, std::span<const EventSequence> all, double window) {
+  EventScore score;
+  for (const EventSequence& events : all) process.judge(events, window, 50.0, score);
+  return score;
+}
+
+std::vector<EventSequence> drawn(RandomKey key, std::size_t count) {
+  std::vector<EventSequence> all;
+  for (std::size_t i = 0; i < count; ++i) {
+    all.push_back(example_hawkes().simulate(derive(key, i), 200.0));
+  }
+  return all;
+}
+
+// In the time of its own compensator the process is a Poisson process of rate one, and no other
+// process is.
 TEST(Hawkes, RescaledGapsAreExponential) {
+  const std::vector<EventSequence> all = drawn(9, 50);
+  const auto fit = exponential_fit(judged(example_hawkes(), all, 200.0).rescaled);
+  EXPECT_GT(fit.p, 0.05);
+  EXPECT_LT(fit.distance, 0.02);
+  HawkesProcess other = example_hawkes();
+  other.decay = 1.0;
+  EXPECT_LT(exponential_fit(judged(other, all, 200.0).rescaled).p, 1e-3);
+}
+
+// Without a window the first event is history alone, and what comes behind the last is not seen.
+TEST(Hawkes, IsJudgedBehindTheFirstEvent) {
   const HawkesProcess process = example_hawkes();
-  std::vector<double> gaps;
-  for (std::size_t i = 0; i < 50; ++i) {
-    const std::vector<double> more = process.rescaled_gaps(process.simulate(derive(9, i), 200.0));
-    gaps.insert(gaps.end(), more.begin(), more.end());
+  const EventSequence events{{3.0, 3.5}, {0, 1}};
+  EventScore score;
+  process.judge(events, 0.0, 10.0, score);
+  EXPECT_EQ(score.events, 1);
+  const double excited = 0.2 * 2.0 * std::exp(-1.0);
+  const double passed = 0.3 * 0.5 + 0.5 * (1.0 - std::exp(-1.0));
+  EXPECT_NEAR(score.log_likelihood, std::log(0.1 + excited) - passed, 1e-12);
+  EXPECT_NEAR(score.rescaled[0], passed, 1e-12);
+}
+
+TEST(Hawkes, PoissonIsFittedByCounting) {
+  const std::vector<EventSequence> all = {{{1.0, 2.0}, {0, 1}}, {{}, {}}, {{4.0}, {0}}};
+  const HawkesProcess process = fit_poisson(all, 3, 10.0);
+  EXPECT_NEAR(process.base[0], 2.0 / 30.0, 1e-12);
+  EXPECT_NEAR(process.base[1], 1.0 / 30.0, 1e-12);
+  EXPECT_NEAR(process.base[2], 0.5 / 30.0, 1e-12);
+  EXPECT_NEAR(judged(process, all, 10.0).log_likelihood,
+              2.0 * std::log(2.0 / 30.0) + std::log(1.0 / 30.0) - 3.5, 1e-9);
+}
+
+// From its own sequences the process comes back, and on others it is as good as the true one.
+TEST(Hawkes, IsFittedFromItsSequences) {
+  const HawkesProcess truth = example_hawkes();
+  const HawkesProcess fitted = fit_hawkes(drawn(21, 200), 2, 200.0);
+  EXPECT_NEAR(fitted.decay, truth.decay, 0.2);
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_NEAR(fitted.base[i], truth.base[i], 0.02) << i;
+    for (std::size_t j = 0; j < 2; ++j) {
+      EXPECT_NEAR(fitted.influence[i][j], truth.influence[i][j], 0.05) << i << j;
+    }
   }
-  std::ranges::sort(gaps);
-  const auto n = static_cast<double>(gaps.size());
-  double distance = 0.0;
-  for (std::size_t i = 0; i < gaps.size(); ++i) {
-    const double p = -std::expm1(-gaps[i]);
-    distance = std::max({distance, std::abs(p - static_cast<double>(i) / n),
-                         std::abs(p - static_cast<double>(i + 1) / n)});
-  }
-  EXPECT_LT(distance, 1.63 / std::sqrt(n));
+  const std::vector<EventSequence> others = drawn(22, 50);
+  const EventScore best = judged(truth, others, 200.0);
+  const EventScore near = judged(fitted, others, 200.0);
+  EXPECT_NEAR(near.log_likelihood / static_cast<double>(near.events),
+              best.log_likelihood / static_cast<double>(best.events), 0.005);
+  // Without windows too.
+  EXPECT_NEAR(fit_hawkes(drawn(21, 200), 2, 0.0).decay, truth.decay, 0.2);
 }
 
 }  // namespace hawkes_test

@@ -1,0 +1,129 @@
+#include "longspan/tasks/events/event_file.h"
+
+#include <gtest/gtest.h>
+
+#include "longspan/testing/temporary_directory.h"
+
+namespace longspan {
+namespace event_file_test {
+
+using testing::message_of;
+using testing::TemporaryDirectory;
+using testing::write_bytes;
+using Sequences = std::vector<EventSequence>;
+
+Sequences read(const std::string& name, const std::string& content,
+               std::vector<double> edges = {}) {
+  const TemporaryDirectory scratch;
+  write_bytes(scratch / name, content);
+  return read_events("events", scratch / name, edges);
+}
+
+void expect_same(const Sequences& got, const Sequences& want) {
+  ASSERT_EQ(got.size(), want.size());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    EXPECT_EQ(got[i].times, want[i].times) << i;
+    EXPECT_EQ(got[i].types, want[i].types) << i;
+  }
+}
+
+TEST(EventFile, ShapesSayTheSame) {
+  const Sequences want = {{{0.5, 1.25, 1.25}, {0, 1, 0}}, {{3.0}, {2}}};
+  expect_same(read("a.jsonl",
+                   "{\"t\":[0.5,1.25,1.25],\"m\":[0,1,0]}\n"
+                   "{\"time_since_start\":[3],\"type_event\":[2]}\n"),
+              want);
+  const std::string first =
+      "[{\"time_since_start\":0.5,\"time_since_last_event\":0.5,\"type_event\":0},"
+      "{\"time_since_start\":1.25,\"type_event\":1},{\"time\":1.25,\"type\":0}]";
+  const std::string second = "[{\"time_since_start\":3,\"type_event\":2}]";
+  expect_same(read("a.json", "[" + first + ",\n" + second + "]"), want);
+  expect_same(read("a.jsonl", first + "\n" + second + "\n"), want);
+  expect_same(read("a.json", "[{\"times\":[0.5,1.25,1.25],\"types\":[0,1,0]},\n" + second + "]"),
+              want);
+  expect_same(read("a.csv", "user,time,type\nann,0.5,0\nbob, 3, 2\nann,1.25,1\nann,1.25,0\n"),
+              want);
+  expect_same(read("a.csv", "0.5,0\r\n1.25,1\r\n1.25,0\r\n"), {want[0]});
+  expect_same(read("a.csv", "t\n1\n2\n"), {{{1.0, 2.0}, {0, 0}}});
+}
+
+TEST(EventFile, NumbersBecomeTypes) {
+  const Sequences want = {{{1.0, 2.0, 3.0}, {0, 1, 2}}};
+  expect_same(read("a.csv", "t_days,mag\n1,2.49\n2,2.5\n3,7.1\n", {2.5, 3.0}), want);
+  expect_same(read("a.jsonl", "{\"t\":[1,2,3],\"m\":[-4,2.9,3]}\n", {2.5, 3.0}), want);
+}
+
+TEST(EventFile, BadLinesHaveASentence) {
+  const TemporaryDirectory scratch;
+  const auto path = scratch / "x.jsonl";
+  const auto why = [&](const std::string& line) {
+    write_bytes(path, "{\"t\":[1],\"m\":[0]}\n" + line + "\n");
+    const std::string message = message_of([&] { read_events("events", path); });
+    const std::string opening = "[events] " + path.string() + ":2: ";
+    EXPECT_TRUE(message.starts_with(opening)) << message;
+    return message.substr(std::min(message.size(), opening.size()));
+  };
+  EXPECT_EQ(why("1,2"), "no object of JSON; need {\"t\": […], \"m\": […]}");
+  EXPECT_EQ(why("{\"t\":[1]}"), "no times and types; need \"t\" and \"m\"");
+  EXPECT_EQ(why("{\"t\":[1,2],\"m\":[0]}"),
+            "'t' and 'm'; need two lists of one length, of one event at least");
+  EXPECT_EQ(why("{\"t\":[2,1],\"m\":[0,0]}"),
+            "time 1 is 1 after 2; need times that do not go backwards");
+  EXPECT_EQ(why("{\"t\":[1,\"b\"],\"m\":[0,0]}"),
+            "time 1 is no number from -1e+15 to 1e+15; need one");
+  EXPECT_EQ(why("{\"t\":[1,1e300],\"m\":[0,0]}"),
+            "time 1 is no number from -1e+15 to 1e+15; need one");
+  EXPECT_EQ(why("{\"t\":[1,2],\"m\":[0,-1]}"),
+            "type 1 of an event is -1; need a whole number from 0 to 4095");
+  EXPECT_EQ(why("{\"t\":[1,2],\"m\":[0,1.5]}"),
+            "type 1 of an event is 1.5; need a whole number from 0 to 4095");
+  EXPECT_EQ(why("[]"), "a list of no events; need one at least");
+  EXPECT_EQ(why("[{\"time\":1,\"type\":0},{\"time\":2}]"),
+            "event 1 has no time and type; need \"time_since_start\" and \"type_event\"");
+}
+
+TEST(EventFile, BadTablesHaveASentence) {
+  const TemporaryDirectory scratch;
+  const auto path = scratch / "x.csv";
+  const auto why = [&](const std::string& content) {
+    write_bytes(path, content);
+    const std::string message = message_of([&] { read_events("events", path); });
+    const std::string opening = "[events] " + path.string();
+    EXPECT_TRUE(message.starts_with(opening)) << message;
+    return message.substr(std::min(message.size(), opening.size()));
+  };
+  EXPECT_EQ(why(""), " is empty; need at least one line");
+  EXPECT_EQ(why("time,type\n"), " has a header alone; need events");
+  EXPECT_EQ(why("1,2,3,4\n"), ":1: 4 fields; need time,type or sequence,time,type");
+  EXPECT_EQ(why("1,2\n3\n"), ":2: 1 fields; need time,type, as above");
+  EXPECT_EQ(why("a,1,2\na,3\n"), ":2: 2 fields; need sequence,time,type, as above");
+  EXPECT_EQ(why("2,0\n1,0\n"), ":2: time 1 is 1 after 2; need times that do not go backwards");
+  EXPECT_EQ(why("2,0\nx,0\n"), ":2: time 1 is no number from -1e+15 to 1e+15; need one");
+  EXPECT_EQ(why("2,0\n3,2.5\n"),
+            ":2: type 1 of an event is 2.5; need a whole number from 0 to 4095");
+  EXPECT_EQ(why("2,0\n3,9999\n"),
+            ":2: type 1 of an event is 9999; need a whole number from 0 to 4095");
+}
+
+TEST(EventFile, BadDocumentsHaveASentence) {
+  const TemporaryDirectory scratch;
+  const auto path = scratch / "x.json";
+  const auto why = [&](const std::string& content) {
+    write_bytes(path, content);
+    const std::string message = message_of([&] { read_events("events", path); });
+    const std::string opening = "[events] " + path.string();
+    EXPECT_TRUE(message.starts_with(opening)) << message;
+    return message.substr(std::min(message.size(), opening.size()));
+  };
+  EXPECT_EQ(why("[]"), " is an empty list; need a sequence at least");
+  EXPECT_EQ(why("[\n[{\"time\":1,\n\"type\":]]"),
+            ":3: no JSON at byte 22; need a list of sequences");
+  EXPECT_EQ(why("[[{\"time\":1,\"type\":0}],[{\"time\":2,\"type\":0},{\"time\":1,\"type\":0}]]"),
+            ": sequence 1: time 1 is 1 after 2; need times that do not go backwards");
+  EXPECT_EQ(why("[[{\"time\":1,\"type\":\"x\"}]]"),
+            ": sequence 0: type 0 of an event is \"x\"; need a whole number from 0 to 4095");
+  EXPECT_EQ(why("[3]"), ": sequence 0: no object of JSON; need {\"t\": […], \"m\": […]}");
+}
+
+}  // namespace event_file_test
+}  // namespace longspan

@@ -1,0 +1,33 @@
+// The sequences of the splits of a data set of events.
+//
+// Files of splits are what they are (classes/split_files.h). One file is divided by sequences, 80,
+// 10 and 10 of every hundred, or by time: of each sequence the first 70 of a hundred events, the
+// next 10 and the last 20, each part behind the last event of the one before, which it follows.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "longspan/base/choice.h"
+#include "longspan/tasks/events/hawkes.h"
+
+namespace longspan {
+
+enum class Division : std::uint8_t { kSequences, kTime };
+constexpr Names<2> names_of(Division /*kind*/) {
+  return {"events", "division", {"sequences", "time"}};
+}
+
+struct EventSets {
+  std::vector<EventSequence> training, validation, test;
+};
+
+// Rising numbers with commas between; none of an empty text.
+std::vector<double> edges_of(std::string_view text);
+
+EventSets read_event_sets(const std::string& data, Division division,
+                          std::span<const double> edges);
+
+}  // namespace longspan
