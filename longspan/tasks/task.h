@@ -34,6 +34,7 @@ struct ModelNeeds {
   std::size_t classes = 0;        // outputs of a head that is not of a language model
   std::size_t length = 0;         // tokens of a sequence, the decoder's where there are two
   std::size_t source_length = 0;  // the encoder's
+  std::size_t judged_length = 0;  // of the longest that judge it, where those are longer
 };
 
 // How mechanisms are compared on a task unless somebody says otherwise: a model and a course that

@@ -19,7 +19,7 @@ void fit(const ModelNeeds& needs, std::size_t hidden, ModelConfig& model) {
   model.vocab = needs.vocabulary;
   model.classes = needs.classes;
   model.inputs = needs.inputs;
-  model.max_length = std::max(needs.length, needs.source_length);
+  model.max_length = std::max({needs.length, needs.source_length, needs.judged_length});
   if (needs.family == Family::kPerceptron) model.d_model = hidden;
   if (needs.family == Family::kEncoderDecoder && model.decoder_layers == 0) {
     model.decoder_layers = model.layers;
