@@ -93,7 +93,7 @@ TEST(Loss, SaysWhatIsMissing) {
             "[model] 29 values; need 5 for each of 6 rows");
   EXPECT_EQ(message_of([] { make_loss("cross-entrpy"); }),
             "[model] unknown loss 'cross-entrpy'; did you mean 'cross-entropy'? Known: "
-            "cross-entropy, squared-error, events-affine, events-exponential");
+            "cross-entropy, distillation, squared-error, events-affine, events-exponential");
 }
 
 }  // namespace loss_test

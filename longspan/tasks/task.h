@@ -73,6 +73,8 @@ struct BatchMemory {
   std::vector<float> features;
   std::vector<float> times;
   std::vector<float> values;
+  std::vector<float> teacher_scores;  // of whoever has a teacher
+  std::vector<float> teacher_states;
 };
 
 struct ClassTally {
@@ -176,6 +178,8 @@ class Task {
   virtual void use(const Vocabulary& /*vocabulary*/) {}
   // Tokens that a model reads besides.
   virtual std::size_t added_tokens() const { return 0; }
+  // Whether it hides tokens from the model: the one behind the vocabulary stands for them.
+  virtual bool hides() const { return false; }
   // What a model reads to go on from a text, and the text of what it wrote. An encoder–decoder's
   // decoder begins with, and ends at, the token `boundary`; -1: there is none.
   virtual std::vector<std::int32_t> encode(std::string_view prompt) const;
