@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -15,7 +16,9 @@
 #include "longspan/io/atomic_file.h"
 #include "longspan/training/evaluate.h"
 #include "longspan/training/evaluate_answers.h"
+#include "longspan/training/pseudo_perplexity.h"
 #include "longspan/training/run_directory.h"
+#include "longspan/training/teacher.h"
 #include "modes.h"
 #include "output_file.h"
 #include "task_flags.h"
@@ -34,6 +37,8 @@ struct EvalOptions {
   std::size_t history = 0;
   std::optional<std::size_t> answers;  // to write
   BeamConfig search{.beams = 1};
+  std::optional<std::size_t> pseudo;  // windows
+  std::string teacher;
   std::string predictions;
   Existing existing = Existing::kKept;
   Applies applies;
@@ -119,6 +124,37 @@ void print_text(const LoadedRun& run, const Judgement& q) {
   }
 }
 
+// What is done with the scores of every batch beside the task's metrics.
+struct Beside {
+  Beside(const EvalOptions& o, const LoadedRun& run, const Task& task) {
+    const bool classifies = run.model->loss().classifies();
+    if (!o.predictions.empty()) {
+      require(o.history == 0, "[eval] --predictions with --memory; need one of them");
+      require(classifies, "[eval] --predictions of the loss {}; need cross-entropy",
+              run.config.model.loss);
+      check_output("eval", o.predictions, o.existing);
+      predictions.emplace(task, o.predictions);
+    }
+    if (!o.teacher.empty()) {
+      require(o.history == 0, "[eval] --teacher with --memory; need one of them");
+      require(classifies, "[eval] --teacher of a model with the loss {}; need cross-entropy",
+              run.config.model.loss);
+      teacher.emplace(o.teacher, run.config);
+    }
+  }
+  void see(Batch batch, ConstMatrix scores, std::size_t first) {
+    if (predictions) predictions->add(batch, scores, first);
+    if (!teacher) return;
+    teacher->teach(batch, memory);
+    closeness.add(batch, scores);
+  }
+
+  std::optional<Predictions> predictions;
+  std::optional<Teacher> teacher;
+  Closeness closeness;
+  BatchMemory memory;
+};
+
 void run_eval(const EvalOptions& o, const Common& common) {
   LoadedRun run = load_run(o.directory);
   o.applies.check("eval", run.config);
@@ -128,22 +164,19 @@ void run_eval(const EvalOptions& o, const Common& common) {
       o.split == Split::kValidation ? task->held_out() : static_cast<Split>(o.split);
   const std::size_t batch = o.batch == 0 ? run.config.data.batch : o.batch;
   EvaluateOptions options{.batch = batch, .history = o.history};
-  std::optional<Predictions> predictions;
-  if (!o.predictions.empty()) {
-    require(o.history == 0, "[eval] --predictions with --memory; need one of them");
-    require(run.config.model.loss == "cross-entropy",
-            "[eval] --predictions of the loss {}; need cross-entropy", run.config.model.loss);
-    check_output("eval", o.predictions, o.existing);
-    predictions.emplace(*task, o.predictions);
-    options.sees = [&](const Batch& seen, ConstMatrix scores, std::size_t first) {
-      predictions->add(seen, scores, first);
-    };
-  }
+  Beside beside(o, run, *task);
+  options.sees = [&](const Batch& seen, ConstMatrix scores, std::size_t first) {
+    beside.see(seen, scores, first);
+  };
   Judgement q = evaluate(*run.model, *task, split, options);
-  if (predictions) predictions->commit();
+  if (beside.predictions) beside.predictions->commit();
+  if (beside.teacher) std::ranges::copy(beside.closeness.metrics(), std::back_inserter(q.metrics));
   if (o.answers) {
     q.metrics.push_back(
         evaluate_answers(*run.model, *task, split, *o.answers, o.search).metric(o.search));
+  }
+  if (o.pseudo) {
+    q.metrics.push_back(evaluate_pseudo(*run.model, *task, split, *o.pseudo, batch).metric());
   }
   if (common.json) {
     print_json(o, run, *task, q);
@@ -175,6 +208,12 @@ void add_eval(CLI::App& app, const Common& common) {
              bounds_of(o->search, o->search.beams));
   add_number(*command, "--length-penalty", o->search.length_penalty,
              "Of the search, as generate has it", bounds_of(o->search, o->search.length_penalty));
+  add_number(*command, "--pseudo", o->pseudo,
+             "Also the pseudo-perplexity of the first so many windows, each token hidden alone",
+             from_to(1, 1e9));
+  command->add_option("--teacher", o->teacher,
+                      "Also how close the model is to the one in this directory");
+  o->applies.only(*command, {"--pseudo"}, only_tasks([](const Task& t) { return t.hides(); }));
   o->applies.only(*command, {"--generate"}, only_families({Family::kEncoderDecoder}));
   command->add_option("--predictions", o->predictions,
                       "A file for what the model takes every target for, as lines of JSON");
@@ -187,7 +226,9 @@ void add_eval(CLI::App& app, const Common& common) {
       "  longspan eval model\n"
       "  longspan eval model --length 32 --memory 128\n"
       "  longspan eval model --data other.txt --split all --json\n"
-      "  longspan eval dates --generate 200 --beams 4");
+      "  longspan eval dates --generate 200 --beams 4\n"
+      "  longspan eval bert --pseudo 10\n"
+      "  longspan eval student --teacher bert");
   const Modes modes = Modes()
                           .needs({"--overwrite"}, {"--predictions"})
                           .needs({"--beams"}, {"--generate"})

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "longspan/base/error.h"
@@ -59,6 +60,19 @@ Meaning only_tasks_with(const std::string& option) {
     return std::string(run.make_task()->idle(option));
   };
   return {idle, [option](const TaskEntry& task) { return task.has_option(option); }};
+}
+
+Meaning only_tasks(std::function<bool(const Task&)> are) {
+  const auto may = [are = std::move(are)](const TaskEntry& task) { return are(*task.make({})); };
+  const auto idle = [may](const RunConfig& run) {
+    if (may(find_task(run.data.task))) return std::string();
+    std::vector<std::string_view> right;
+    for (const TaskEntry& task : tasks()) {
+      if (may(task)) right.push_back(task.name);
+    }
+    return fmt::format("the task {}; need {}", run.data.task, either(right));
+  };
+  return {idle, may};
 }
 
 void TaskFlags::add(CLI::App& command, Applies& applies, const std::string& group) {

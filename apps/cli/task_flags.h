@@ -1,6 +1,7 @@
 // The options of the tasks as flags: those that their configs name, whatever tasks there are.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 
@@ -12,6 +13,8 @@ namespace longspan::cli {
 
 // To runs of a task that has the option, and reads it beside the others.
 Meaning only_tasks_with(const std::string& option);
+// To runs of the tasks that are so, whatever their options.
+Meaning only_tasks(std::function<bool(const Task&)> are);
 
 class TaskFlags {
  public:

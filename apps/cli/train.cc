@@ -125,6 +125,21 @@ void add_learning_options(CLI::App& command, TrainOptions& o) {
              bounds_of(t, t.seed), group);
 }
 
+void add_teacher_options(CLI::App& command, TrainOptions& o) {
+  TeacherConfig& t = o.training.run.teacher;
+  DistillationConfig& d = t.distillation;
+  const std::string group = "Teacher";
+  add_text(command, "--teacher", t.directory, "Directory of a trained model to learn from", group);
+  add_number(command, "--temperature", d.temperature, "At which it is compared with the teacher",
+             bounds_of(d, d.temperature), group);
+  add_number(command, "--teacher-weight", d.teacher_weight,
+             "Of the teacher's scores; the targets have the rest", bounds_of(d, d.teacher_weight),
+             group);
+  add_number(command, "--hidden-weight", d.hidden_weight,
+             "Of the cosine with the teacher's last hidden states", bounds_of(d, d.hidden_weight),
+             group);
+}
+
 void add_run_options(CLI::App& command, TrainOptions& o) {
   CourseConfig& t = o.training.run.course;
   TrainingOptions& training = o.training;
@@ -144,6 +159,9 @@ void add_run_options(CLI::App& command, TrainOptions& o) {
              bounds_of(t, t.eval_every));
   add_number(command, "--eval-windows", t.eval_examples, "Sequences of each validation; 0: all",
              bounds_of(t, t.eval_examples));
+  add_number(command, "--report-every", t.report_every,
+             "Steps between lines of OUT/metrics.jsonl; 0: of validations only",
+             bounds_of(t, t.report_every));
   add_number(command, "--align-every", t.align_every,
              "Steps between comparisons of the rule's gradients with backpropagation's; 0: never",
              bounds_of(t, t.align_every));
@@ -219,6 +237,9 @@ void limit_model_options(CLI::App& command, TrainOptions& o) {
 }
 
 void limit_learning_options(CLI::App& command, TrainOptions& o) {
+  o.applies.only(command, {"--temperature", "--teacher-weight", "--hidden-weight"},
+                 only_where([](const RunConfig& run) { return run.teacher.given(); },
+                            "no teacher; need --teacher"));
   // Two passes forward keep no layers for a way back.
   o.applies.only(command, {"--checkpointing"}, only_rules(/*with_feedback=*/false));
   o.applies.only(command,
@@ -256,7 +277,7 @@ std::string field_of(const nlohmann::json& run, const std::string& flag) {
   std::string name = flag.substr(flag.find_first_not_of('-'));
   std::ranges::replace(name, '-', '_');
   if (const auto called = kCalled.find(name); called != kCalled.end()) name = called->second;
-  for (const char* section : {"model", "training", "data", "course"}) {
+  for (const char* section : {"model", "training", "data", "teacher", "course"}) {
     if (run.at(section).contains(name)) return fmt::format("{}/{}", section, name);
   }
   return "";
@@ -318,10 +339,11 @@ void run_train(TrainOptions& o, const CLI::App& command, const Common& common) {
 
 // Help of one task, or without one of what all have, and which there are.
 void show_help(CLI::App& command, const TrainOptions& o, const TaskEntry* task) {
-  constexpr std::array<std::string_view, 6> kExamples = {
+  constexpr std::array<std::string_view, 7> kExamples = {
       "longspan train text --data data/tinyshakespeare.txt --out model --steps 2000",
       "longspan train text --out model --resume --steps 4000",
       "longspan train text --data book.txt --wiring reversible --length 1024 --batch 2",
+      "longspan train mlm --data book.txt --layers 2 --teacher bert --out student",
       "longspan train images --data mnist --rule pepita --hidden 1024 --epochs 10",
       "longspan train copy --out copy --length 256 --attention reformer --steps 3000",
       "longspan train reverse --out reverse --layers 2 --patience 3 --keep-best"};
@@ -365,6 +387,7 @@ void add_train(CLI::App& app, const Common& common) {
   o->task.add(*command, o->applies);
   add_model_options(*command, *o);
   add_learning_options(*command, *o);
+  add_teacher_options(*command, *o);
   limit_run_options(*command, *o);
   limit_model_options(*command, *o);
   limit_learning_options(*command, *o);

@@ -14,13 +14,7 @@ namespace {
 
 nlohmann::json validations(const TrainingResult& result) {
   nlohmann::json all = nlohmann::json::array();
-  for (const JudgedStep& judged : result.judged) {
-    nlohmann::json one = {{"step", judged.step}};
-    for (const Metric& m : judged.judgement.metrics) {
-      one[fmt::format("{}_{}", name_of(judged.judgement.split), m.name)] = m.value;
-    }
-    all.push_back(one);
-  }
+  for (const JudgedStep& judged : result.judged) all.push_back(to_json(judged));
   return all;
 }
 
@@ -58,6 +52,13 @@ void print_json(const TrainingRun& run, const TrainingResult& result, const std:
                          {"flops_per_step", work.flops()},
                          {"peak_resident_bytes", peak_resident_bytes()},
                          {"validation", validations(result)}};
+  if (const Teacher* teacher = run.teacher()) {
+    const Work taught = run.teacher_work();
+    json["teacher"] = {{"checkpoint", run.config().teacher.directory},
+                       {"step", teacher->run().step},
+                       {"maccs_per_step", taught.maccs},
+                       {"flops_per_step", taught.flops()}};
+  }
   if (result.divergence) {
     json["divergence"] = {{"step", result.divergence->step},
                           {"in", result.divergence->in.name()},
@@ -132,6 +133,15 @@ void report_beginning(const TrainingRun& run, const std::string& out) {
              run.task().describe(), all, trained == all ? "" : fmt::format(", {} trained", trained),
              format_bytes(run.weight_bytes()), format_bytes(run.activation_bytes()),
              run.config().train.rule);
+  if (const Teacher* teacher = run.teacher()) {
+    fmt::print(stderr,
+               "teacher {}: step {}, {} parameters; its forward pass of a step takes {:.3g} FLOPs "
+               "beside {:.3g} of the student's\n",
+               run.config().teacher.directory, teacher->run().step,
+               teacher->run().model->parameters().total(),
+               static_cast<double>(run.teacher_work().flops()),
+               static_cast<double>(run.step_work().flops()));
+  }
   if (run.first_step() > 0) {
     fmt::print(stderr, "resuming {} at step {} of {}\n", out, run.first_step(), run.steps());
   }

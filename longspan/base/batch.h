@@ -22,6 +22,10 @@ struct Batch {
   std::span<const std::int32_t> targets;
   // In place of targets, for losses of numbers: as many per row as the head has outputs.
   std::span<const float> values;
+  // Of losses that compare a model with its teacher: the teacher's scores of every row, as many as
+  // the head has outputs, and its last hidden states, as wide as the model's.
+  std::span<const float> teacher_scores;
+  std::span<const float> teacher_states;
   std::span<const std::int32_t> lengths;      // real tokens of each sequence; empty: all
   std::span<const std::int32_t> token_types;  // [batch·length], or empty
   // Of the encoder's tokens, 1 for those that see and are seen by all; empty: the mechanism's

@@ -121,6 +121,10 @@ void save_checkpoint(const fs::path& directory, const json& config, const Checkp
   if (!kept) write_json(config_path, config);
 }
 
+std::string checkpoint_checksum(const fs::path& directory) {
+  return checksum_of(File(kCheckpoint, require_model(directory) / kModelFile));
+}
+
 bool checkpoint_exists(const fs::path& directory) {
   std::error_code ignored;
   return fs::exists(directory / kModelFile, ignored);

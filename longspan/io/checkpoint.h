@@ -43,6 +43,9 @@ void save_checkpoint(const std::filesystem::path& directory, const nlohmann::jso
 // Is there something that Checkpoint would try to open?
 bool checkpoint_exists(const std::filesystem::path& directory);
 
+// Of everything in it but config.json, of which it has a copy.
+std::string checkpoint_checksum(const std::filesystem::path& directory);
+
 // The configuration of a model's directory, ours or another's, without opening its weights.
 nlohmann::json read_config(const std::filesystem::path& directory);
 

@@ -2,6 +2,7 @@
 //
 //   predict   o = f(scores), Σ L(o, target)
 //   error     ∂ Σ L / ∂ scores, from o
+//   states    what a loss that also reads the last hidden states adds
 //
 // A model, a rule and a trainer know losses by this alone; one stem per loss, one line in loss.cc.
 #pragma once
@@ -34,6 +35,10 @@ class Loss {
   virtual std::string_view name() const = 0;
   // Whether a rule without a backward pass may feed its error back.
   virtual bool without_backward() const = 0;
+  // Whether the scores of a row are those of classes, one of which is its target.
+  virtual bool classifies() const { return false; }
+  // Whether it also compares the last hidden states, of which every row of scores has one.
+  virtual bool reads_states() const { return false; }
 
   // The number of targets of the batch that count.
   virtual std::size_t count(const Batch& batch) const = 0;
@@ -42,15 +47,21 @@ class Loss {
   // The batch; where it has no targets, with addresses that stand for some which all count.
   virtual Goal goal(const Batch& batch, std::size_t rows, std::size_t outputs) const = 0;
 
-  // The sum alone; the scores are kept.
+  // What a model is judged by: the sum alone; the scores are kept.
   virtual LossSum measure(ConstMatrix scores, const Goal& goal) const = 0;
   // In place: scores become scale·o.
   virtual LossSum predict(Matrix scores, const Goal& goal, float scale) const = 0;
   // In place: scale·o becomes the gradient of scale·Σ L in the scores.
   virtual void error(Matrix outputs, const Goal& goal, float scale) const = 0;
+  // Of losses that read the last hidden states h: what these add to the sum, and dh += the gradient
+  // of scale times that.
+  virtual double states(ConstMatrix /*h*/, const Goal& /*goal*/) const { return 0.0; }
+  virtual void states_error(ConstMatrix /*h*/, const Goal& /*goal*/, float /*scale*/,
+                            Matrix /*dh*/) const {}
 };
 
-// Throws Error with the nearest name when there is none.
-std::unique_ptr<Loss> make_loss(std::string_view name);
+// Of "name" or, where a loss has options, "name:key=value,…". Throws Error with the nearest name
+// when there is none.
+std::unique_ptr<Loss> make_loss(std::string_view spec);
 
 }  // namespace longspan

@@ -93,7 +93,8 @@ TEST(Loss, SaysWhatIsMissing) {
             "[model] 29 values; need 5 for each of 6 rows");
   EXPECT_EQ(message_of([] { make_loss("cross-entrpy"); }),
             "[model] unknown loss 'cross-entrpy'; did you mean 'cross-entropy'? Known: "
-            "cross-entropy, squared-error, events-affine, events-affine-quadrature, "
+            "cross-entropy, distillation, squared-error, events-affine, "
+            "events-affine-quadrature, "
             "events-affine-monte-carlo, events-exponential, events-exponential-quadrature, "
             "events-exponential-monte-carlo, events-published");
 }

@@ -42,6 +42,10 @@ DirectFeedback::DirectFeedback(Model& model, RandomKey seed) : model_(model) {
       "bp or fa");
   require(c.head != HeadKind::kPairs,
           "[dfa] the error of a pair belongs to neither of its sequences; need the rule bp or fa");
+  require(!model.loss().reads_states(),
+          "[dfa] the loss {} compares hidden states, which have no error of the output; need the "
+          "rule bp or fa",
+          model.loss().name());
   const std::size_t rows = (c.layers - c.frozen_layers) * c.outputs();
   projections_ = {Dry::memory<float>(rows * c.d_model).data(), rows, c.d_model};
   if (model.parameters().allocated()) draw(derive(seed, "feedback"));

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <concepts>
+#include <memory>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 
 #include "longspan/base/config.h"
 #include "longspan/layers/branches.h"
+#include "longspan/layers/loss.h"
 
 namespace longspan {
 
@@ -96,8 +98,13 @@ std::vector<std::size_t> layers_of_stages(const ModelConfig& config) {
 
 void check(const ModelConfig& c) {
   check_limits(c);
-  require(c.loss == "cross-entropy" || c.head != HeadKind::kLanguage,
+  const std::unique_ptr<Loss> loss = make_loss(c.loss);
+  require(loss->classifies() || c.head != HeadKind::kLanguage,
           "[model] the loss {} of a language model; need a classifier or tagger head", c.loss);
+  require(!loss->reads_states() || c.head == HeadKind::kLanguage || c.head == HeadKind::kTagger,
+          "[model] the loss {} with a {} head, whose outputs are not of tokens; need a language or "
+          "tagger head, or hidden_weight=0",
+          c.loss, c.head);
   check_positive("layers", c.layers);
   check_positive("d_model", c.d_model);
   check_positive("heads", c.heads);

@@ -285,6 +285,7 @@ LossSum Model::run_forward(const Batch& batch, RandomKey key, float scale, Step&
   tape.ready = true;
   const Place::Scope scope(Head::kMeter, Phase::kForward);
   LossSum loss = loss_->predict(tape.head.logits, goal(batch), scale);
+  loss.loss += loss_->states(x, goal(batch));
   loss.loss += static_cast<double>(counted) * auxiliary_loss(step);
   return loss;
 }
@@ -347,6 +348,7 @@ void Model::run_backward(const Batch& batch, float scale, Step& step) const {
     loss_->error(tape.head.logits, goal(batch), scale);
     g = arena.matrix(out.rows(), output_width());
     head_->backward(out, tape.head, g, arena);
+    loss_->states_error(tape.head.input, goal(batch), scale, g);
   }
   if (mlp_) {
     const Place::Part part(ModelPart::kEncoder);

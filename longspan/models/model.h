@@ -95,8 +95,15 @@ class Model {
   // with.
   std::vector<History> make_histories(std::size_t batch, std::size_t capacity) const;
 
-  // Inference. The view is valid until the next call.
-  ConstMatrix logits(const Batch& batch, std::span<History> histories = {});
+  // Inference. The views are valid until the next call.
+  struct Outputs {
+    ConstMatrix states;  // the last hidden ones
+    ConstMatrix logits;
+  };
+  Outputs outputs(const Batch& batch, std::span<History> histories = {});
+  ConstMatrix logits(const Batch& batch, std::span<History> histories = {}) {
+    return outputs(batch, histories).logits;
+  }
   LossSum evaluate(const Batch& batch, std::span<History> histories = {});
   // The first layer that gives numbers which are not finite, "mha of block 2"; empty: none
   // does.
@@ -250,7 +257,7 @@ class Model {
   // The tape says what is beside the batch.
   LossSum run_forward(const Batch& batch, RandomKey key, float scale, Step& step) const;
   void run_backward(const Batch& batch, float scale, Step& step) const;
-  ConstMatrix run_logits(const Batch& batch, std::span<History> histories, Step& step) const;
+  Outputs run_outputs(const Batch& batch, std::span<History> histories, Step& step) const;
   LossSum measure(ConstMatrix scores, const Batch& batch) const;
   ConstMatrix run_decode(const Batch& batch, std::span<DecodeCache> caches, Step& step) const;
   // The last hidden states, nothing kept.

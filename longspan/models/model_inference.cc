@@ -40,17 +40,18 @@ Matrix Model::infer(const Batch& batch, std::span<History> histories, std::span<
   return x;
 }
 
-ConstMatrix Model::run_logits(const Batch& batch, std::span<History> histories, Step& step) const {
+Model::Outputs Model::run_outputs(const Batch& batch, std::span<History> histories,
+                                  Step& step) const {
   const Matrix x = infer(batch, histories, {}, step);
   const Place::Part part(ModelPart::kHead);
-  return head_->forward(output_pass(batch), x, /*saves=*/false, step.arena).logits;
+  return {x, head_->forward(output_pass(batch), x, /*saves=*/false, step.arena).logits};
 }
 
-ConstMatrix Model::logits(const Batch& batch, std::span<History> histories) {
+Model::Outputs Model::outputs(const Batch& batch, std::span<History> histories) {
   check_batch(batch, histories, /*needs_targets=*/false);
   book(StepKind{.name = "inference", .training = false}, batch, past(histories),
        [&] { return walk_inference(batch, histories, dry_step_); });
-  return run_logits(batch, histories, step_);
+  return run_outputs(batch, histories, step_);
 }
 
 LossSum Model::evaluate(const Batch& batch, std::span<History> histories) {

@@ -37,7 +37,7 @@ std::size_t Model::walk_inference(const Batch& shape, std::span<History> histori
   const Dry dry;
   const Batch batch = without_data(shape);
   step.arena = Arena::dry();
-  measure(run_logits(batch, histories, step), batch);
+  measure(run_outputs(batch, histories, step).logits, batch);
   return step.arena.peak();
 }
 

@@ -24,6 +24,7 @@ class MaskedTextTask final : public TextTask {
   std::vector<Family> families() const override { return {Family::kEncoder}; }
   ModelNeeds needs() const override;
   std::size_t added_tokens() const override { return 1; }  // for what is hidden
+  bool hides() const override { return true; }
   Batch training_batch(std::uint64_t seed, std::uint64_t step, std::size_t rows,
                        BatchMemory& memory) override;
   Batch batch(Split split, const Examples& which, BatchMemory& memory) override;

@@ -36,6 +36,7 @@ struct ModelNeeds {
   std::size_t classes = 0;        // outputs of a head that is not of a language model
   std::size_t length = 0;         // tokens of a sequence, the decoder's where there are two
   std::size_t source_length = 0;  // the encoder's
+  std::size_t judged_length = 0;  // of the longest that judge it, where those are longer
 };
 
 // How mechanisms are compared on a task unless somebody says otherwise: a model and a course that
@@ -74,6 +75,8 @@ struct BatchMemory {
   std::vector<float> features;
   std::vector<float> times;
   std::vector<float> values;
+  std::vector<float> teacher_scores;  // of whoever has a teacher
+  std::vector<float> teacher_states;
 };
 
 // Tokens that happened, in the unit of time that a model reads.
@@ -190,6 +193,8 @@ class Task {
   virtual void use(const Vocabulary& /*vocabulary*/) {}
   // Tokens that a model reads besides.
   virtual std::size_t added_tokens() const { return 0; }
+  // Whether it hides tokens from the model: the one behind the vocabulary stands for them.
+  virtual bool hides() const { return false; }
   // What a model reads to go on from a text, and the text of what it wrote. An encoder–decoder's
   // decoder begins with, and ends at, the token `boundary`; -1: there is none.
   virtual std::vector<std::int32_t> encode(std::string_view prompt) const;

@@ -322,8 +322,16 @@ void Formula::head() {
   } else {
     const auto ignored = static_cast<Count>(std::ranges::count(batch_.targets, -1));
     const Count counted = batch_.targets.empty() ? rows : batch_.targets.size() - ignored;
-    output.forward += flops(Kind::kSoftmax, 5 * rows * outputs);
-    output.backward += flops(Kind::kSoftmax, counted);
+    if (training_ && c_.loss.starts_with("distillation")) {
+      output.forward += flops(Kind::kSoftmax, 24 * counted * outputs);
+      const bool states = c_.loss.find("hidden_weight") != std::string::npos;
+      const Count width = (c_.streams == StreamEnd::kConcat ? 2 : 1) * c_.d_model;
+      if (states) output.forward += maccs(3 * counted * width);
+      if (states) output.backward += maccs(5 * counted * width);
+    } else {
+      output.forward += flops(Kind::kSoftmax, 5 * rows * outputs);
+      output.backward += flops(Kind::kSoftmax, counted);
+    }
   }
   table_["softmax layer"] += output;
 }

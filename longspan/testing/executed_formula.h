@@ -11,7 +11,8 @@
 //   convolution     w·d MACCs a real row in each phase, its bias d FLOPs forward and update
 //   recomputed      (reversible, checkpointed) backward has the forward once more
 //   loss            cross-entropy 5 forward an output and 1 backward a counted row; squared error 4 (3
-//                   where nothing is trained) and 3 an output
+//                   where nothing is trained) and 3 an output; with a teacher, in training, 24 an output
+//                   of a counted row forward, and with its hidden states 3d and 5d MACCs a counted row
 //   stages          as in executed_stages.h
 //   frozen          the first layers have no backward and no update
 //   perceptron      its first layer has no product backward

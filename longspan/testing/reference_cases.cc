@@ -256,6 +256,12 @@ std::vector<std::int32_t> some_lengths(std::size_t batch, std::size_t length) {
   return lengths;
 }
 
+std::vector<float> normals(std::size_t count, RandomKey key) {
+  std::vector<float> values(count);
+  for (std::size_t i = 0; i < count; ++i) values[i] = random_normal(key, i);
+  return values;
+}
+
 // One in seven is missing.
 std::vector<float> some_values(std::size_t count, RandomKey key) {
   std::vector<float> values(count);
@@ -288,6 +294,23 @@ std::vector<ModelCase> frozen_cases() {
           {"adapted_bert", adapted(with_dropout(bert())), typed},
           {"adapted_reversible", adapted(reversible_decoder()), some},
           {"adapted_translator", checkpointed(adapted(translator("post"))), wide}};
+}
+
+std::vector<ModelCase> student_cases() {
+  const auto student = [](ModelConfig c, const char* loss) {
+    c.loss = loss;
+    return c;
+  };
+  constexpr const char* kScores = "distillation:temperature=3,teacher_weight=0.6";
+  constexpr const char* kStates =
+      "distillation:temperature=1.5,teacher_weight=0.25,hidden_weight=0.8";
+  const BatchShape some{.batch = 3, .length = 5, .padded = true};
+  const BatchShape wide{.batch = 2, .length = 4, .source_length = 7, .padded = true};
+  return {{"student_gpt", student(gpt(), kStates), some},
+          {"student_llama", student(llama(), kScores), some},
+          {"student_bert", student(with_dropout(bert()), kStates), some},
+          {"student_reversible", student(reversible_decoder(), kStates), some},
+          {"student_translator", student(translator("post"), kStates), wide}};
 }
 
 std::vector<ModelCase> perceptron_cases() {
@@ -448,6 +471,11 @@ BatchData::BatchData(const ModelConfig& config, const BatchShape& shape, std::ui
   if (config.loss == "squared-error") {
     values = some_values(targets.size() * config.outputs(), derive(seed, "values"));
   }
+  if (config.loss.starts_with("distillation")) {
+    const std::size_t width = (config.streams == StreamEnd::kConcat ? 2 : 1) * config.d_model;
+    teacher_scores = normals(targets.size() * config.outputs(), derive(seed, "teacher"));
+    teacher_states = normals(targets.size() * width, derive(seed, "states"));
+  }
   if (of_sequences) return;
   for (std::size_t i = 0; i < rows; ++i) {
     const std::size_t b = i / shape.length;
@@ -467,6 +495,8 @@ Batch BatchData::view() const {
           .times = times,
           .targets = targets,
           .values = values,
+          .teacher_scores = teacher_scores,
+          .teacher_states = teacher_states,
           .lengths = lengths,
           .token_types = types,
           .source_length = shape_.source_length,

@@ -37,6 +37,8 @@ std::vector<ModelCase> expert_cases();
 std::vector<ModelCase> pair_cases();
 std::vector<ModelCase> staged_cases();  // of sequences that are long enough for their stages
 // Perceptrons, which have features instead of tokens.
+// Models that have a teacher.
+std::vector<ModelCase> student_cases();
 std::vector<ModelCase> perceptron_cases();
 // Models of which a part is frozen; what is trained beside them the reference does not know.
 std::vector<ModelCase> frozen_cases();
@@ -59,6 +61,8 @@ class BatchData {
   std::vector<float> features;
   std::vector<std::int32_t> targets;
   std::vector<float> values;
+  std::vector<float> teacher_scores;
+  std::vector<float> teacher_states;
   std::vector<float> times;
   std::vector<std::int32_t> lengths;
   std::vector<std::int32_t> types;

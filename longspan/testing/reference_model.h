@@ -7,6 +7,8 @@
 
 #include "longspan/base/batch.h"
 #include "longspan/base/config.h"
+#include "longspan/layers/distillation.h"
+#include "longspan/layers/distillation_ref.h"
 #include "longspan/layers/experts.h"
 #include "longspan/layers/experts_ref.h"
 #include "longspan/models/config.h"
@@ -27,11 +29,30 @@ class ReferenceModel {
         rate_(training ? config.dropout : 0.0F),
         key_(key) {}
 
-  Tensor<S> logits() const {
+  Tensor<S> logits() const { return head(states()); }
+  // Σ of the loss, not scaled; in training with the experts' own for each counted target, and with
+  // the teacher's where there is one.
+  S loss() const {
+    auxiliary_ = S{};
+    const Tensor<S> h = states();
+    const Tensor<S> scores = head(h);
+    const bool numbers = c_.loss == "squared-error";
+    const bool taught = training_ && c_.loss.starts_with(DistillationLoss::kName);
+    const S sum = numbers  ? squared_error_of(scores, batch_.values)
+                  : taught ? distillation(scores, h)
+                           : cross_entropy_of(scores, batch_.targets);
+    const auto ignored = std::ranges::count(batch_.targets, kIgnoredTarget);
+    const auto counted = static_cast<std::ptrdiff_t>(batch_.targets.size()) - ignored;
+    return training_ ? sum + static_cast<double>(counted) * auxiliary_ : sum;
+  }
+
+ private:
+  // What the head reads.
+  Tensor<S> states() const {
     const bool both = c_.family == Family::kEncoderDecoder;
     Tensor<S> x;
     Tensor<S> context;
-    if (c_.family == Family::kPerceptron) return head(perceptron());
+    if (c_.family == Family::kPerceptron) return perceptron();
     if (c_.family != Family::kDecoder) {
       const Side side =
           both ? Side{"encoder", batch_.source_length, batch_.source_lengths,
@@ -47,21 +68,28 @@ class ReferenceModel {
       x = embed(both ? "decoder_embedding" : "embedding", side, batch_.tokens, true);
       x = stack(side, x, both ? &context : nullptr);
     }
-    return head(x);
-  }
-  // Σ of the loss, not scaled; in training with the experts' own for each counted target.
-  S loss() const {
-    auxiliary_ = S{};
-    const Tensor<S> scores = logits();
-    const bool numbers = c_.loss == "squared-error";
-    const S sum = numbers ? squared_error_of(scores, batch_.values)
-                          : cross_entropy_of(scores, batch_.targets);
-    const auto ignored = std::ranges::count(batch_.targets, kIgnoredTarget);
-    const auto counted = static_cast<std::ptrdiff_t>(batch_.targets.size()) - ignored;
-    return training_ ? sum + static_cast<double>(counted) * auxiliary_ : sum;
+    return x;
   }
 
- private:
+  S distillation(const Tensor<S>& scores, const Tensor<S>& h) const {
+    DistillationConfig config;
+    parse_options("reference", c_.loss.substr(c_.loss.find(':') + 1), config);
+    S sum{0.0};
+    const auto row = [](const auto& all, std::size_t i, std::size_t width) {
+      return std::span(all).subspan(i * width, width);
+    };
+    for (std::size_t i = 0; i < scores.rows; ++i) {
+      if (batch_.targets[i] < 0) continue;
+      sum += distillation_reference<S>(
+          row(scores.data, i, scores.cols), row(batch_.teacher_scores, i, scores.cols),
+          static_cast<std::size_t>(batch_.targets[i]), config.temperature, config.teacher_weight);
+      sum += static_cast<double>(config.hidden_weight) *
+             cosine_distance_reference<S>(row(h.data, i, h.cols),
+                                          row(batch_.teacher_states, i, h.cols));
+    }
+    return sum;
+  }
+
   struct Side {
     std::string name;
     std::size_t length;

@@ -40,9 +40,16 @@ void go_on(const EvaluateOptions& options) {
   if (options.stops && options.stops()) throw EvaluationStopped();
 }
 
+// Where longer sequences judge a model than it learns from, fewer at a time take no more memory.
+std::size_t rows_at_a_time(const Task& task, std::size_t batch) {
+  const ModelNeeds needs = task.needs();
+  if (needs.judged_length <= needs.length) return batch;
+  return std::max<std::size_t>(1, batch * needs.length / needs.judged_length);
+}
+
 Tally by_batches(Model& model, Task& task, Split split, std::size_t count,
                  const EvaluateOptions& options) {
-  const std::size_t rows = options.batch;
+  const std::size_t rows = rows_at_a_time(task, options.batch);
   BatchMemory memory;
   Tally tally;
   for (std::size_t first = 0; first < count; first += rows) {

@@ -147,6 +147,7 @@ json to_json(const RunConfig& config) {
   object["training"] = config_to_json(config.train);
   object["data"] = data_to_json(config);
   object["course"] = config_to_json(config.course);
+  object["teacher"] = config_to_json(config.teacher);
   object["vocabulary"] = {{"kind", config.vocabulary ? config.vocabulary->kind() : "none"},
                           {"code_points", config.vocabulary ? config.vocabulary->code_points()
                                                             : std::vector<std::uint32_t>{}}};
@@ -164,6 +165,9 @@ RunConfig run_config_from(const json& object, const std::filesystem::path& direc
     config.course = config_from_json<CourseConfig>("course", object["course"]);
   } else {
     config.course.steps = config.train.schedule.total;
+  }
+  if (object.contains("teacher")) {
+    config.teacher = config_from_json<TeacherConfig>("teacher", object["teacher"]);
   }
   config.vocabulary = vocabulary_from(part(object, "vocabulary", directory), directory);
   if (config.vocabulary && find_task(config.data.task).has_option("vocabulary")) {

@@ -3,6 +3,7 @@
 //   config.json   model      ModelConfig
 //                 training   TrainConfig
 //                 data       DataConfig, and the task's options by name
+//                 teacher    TeacherConfig, of earlier versions not
 //                 course     CourseConfig; of version 0.1 not, which went on for schedule_steps
 //                 vocabulary of a task that learned it from its data
 //
@@ -17,6 +18,7 @@
 #include <optional>
 #include <string>
 
+#include "longspan/base/distillation_config.h"
 #include "longspan/base/number.h"
 #include "longspan/io/checkpoint.h"
 #include "longspan/learning/trainer.h"
@@ -49,6 +51,7 @@ struct CourseConfig {
   std::uint64_t steps = 2000;       // in all
   std::uint64_t eval_every = 500;   // 0: never
   std::size_t eval_examples = 200;  // 0: all
+  std::uint64_t report_every = 10;  // steps between lines of metrics.jsonl; 0: evaluations only
   std::uint64_t align_every = 0;    // 0: never
   std::uint64_t save_every = 500;   // 0: at the end only
   std::uint64_t patience = 0;       // evaluations without a better loss until it stops; 0: never
@@ -60,10 +63,29 @@ struct CourseConfig {
     see("steps", steps, from_to(0, 1e12));
     see("eval_every", eval_every, from_to(0, 1e12));
     see("eval_windows", eval_examples, from_to(0, 1e9));
+    see("report_every", report_every, from_to(0, 1e12));
     see("align_every", align_every, from_to(0, 1e12));
     see("save_every", save_every, from_to(0, 1e12));
     see("patience", patience, from_to(0, 1e9));
     see("keep_best", keep_best);
+  }
+};
+
+// The run that a model learns from, and how.
+struct TeacherConfig {
+  std::string directory;  // as it was typed; empty: there is none
+  std::string path;       // absolute
+  std::string checksum;   // of its checkpoint, so that another one is noticed on resuming
+  DistillationConfig distillation;
+
+  bool given() const { return !directory.empty(); }
+  bool operator==(const TeacherConfig&) const = default;
+  template <class See>
+  void visit(See see) {
+    see("teacher", directory);
+    see("teacher_path", path);
+    see("teacher_checksum", checksum);
+    distillation.visit(see);
   }
 };
 
@@ -73,6 +95,7 @@ struct RunConfig {
   DataConfig data;
   TaskOptions options;  // of the task
   CourseConfig course;
+  TeacherConfig teacher;
   std::optional<Vocabulary> vocabulary;
 
   // The task as it was configured, not yet opened.

@@ -19,7 +19,7 @@ void fit(const ModelNeeds& needs, std::size_t hidden, ModelConfig& model) {
   model.vocab = needs.vocabulary;
   model.classes = needs.classes;
   model.inputs = needs.inputs;
-  model.max_length = std::max(needs.length, needs.source_length);
+  model.max_length = std::max({needs.length, needs.source_length, needs.judged_length});
   if (needs.family == Family::kPerceptron) model.d_model = hidden;
   if (needs.family == Family::kEncoderDecoder && model.decoder_layers == 0) {
     model.decoder_layers = model.layers;
@@ -27,6 +27,8 @@ void fit(const ModelNeeds& needs, std::size_t hidden, ModelConfig& model) {
 }
 
 namespace {
+
+constexpr const char* kTeacherField = "teacher/teacher";
 
 std::string absolute_path(const std::string& path) {
   std::error_code ignored;
@@ -45,6 +47,7 @@ bool may_change(std::string_view path) {
 std::string shown(const nlohmann::json& value) {
   // Floats as they were typed, not as doubles.
   if (value.is_number_float()) return fmt::format("{}", value.get<float>());
+  if (value.is_string() && value.get_ref<const std::string&>().empty()) return "none";
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
@@ -80,6 +83,7 @@ TrainingRun::TrainingRun(const TrainingOptions& options) : options_(options) {
   model_ = std::make_unique<Model>(config_.model);
   require(model_->parameters().count() > 0,
           "[train] no parameter of this model is trained; need fewer --frozen-layers");
+  if (config_.teacher.given()) teacher_.emplace(config_.teacher.path, config_);
   if (options_.resume) check_weights(options_.out, *model_);
   model_->allocate(config_.train.seed);
   trainer_ = std::make_unique<Trainer>(*model_, config_.train);
@@ -121,6 +125,10 @@ void TrainingRun::begin() {
   config_.data.checksum = task_->checksum();
   if (given) config_.data.data_path = absolute_path(config_.options["data"]);
   if (const Vocabulary* vocabulary = task_->vocabulary()) config_.vocabulary = *vocabulary;
+  if (config_.teacher.given()) {
+    config_.teacher.path = absolute_path(config_.teacher.directory);
+    config_.teacher.checksum = checkpoint_checksum(config_.teacher.path);
+  }
   complete(config_);
 }
 
@@ -136,6 +144,12 @@ void TrainingRun::complete(RunConfig& config) const {
           task_->name());
   if (options_.epochs > 0) config.course.steps = options_.epochs * examples / per_step;
   fit(needs, options_.hidden, config.model);
+  if (config.teacher.given()) {
+    require(config.model.loss == "cross-entropy",
+            "[train] --teacher with {}, whose loss is {}; need a task of cross-entropy",
+            task_->name(), config.model.loss);
+    config.model.loss = config.teacher.distillation.loss();
+  }
   require(config.model.positions != PositionKind::kTemporal || task_->timed(),
           "[train] --positions temporal with {}, whose tokens have no times; need another",
           task_->name());
@@ -154,6 +168,7 @@ void TrainingRun::go_on() {
           "[train] {} was trained on {}; need the same task to resume, not {}", options_.out,
           config_.data.task, options_.run.data.task);
   open_saved_task();
+  find_saved_teacher();
   take_changes(saved.contains("course"));
 }
 
@@ -174,6 +189,21 @@ void TrainingRun::open_saved_task() {
   task_->open();
 }
 
+void TrainingRun::find_saved_teacher() {
+  TeacherConfig& teacher = config_.teacher;
+  if (!teacher.given()) return;
+  if (options_.asked.contains(kTeacherField)) {
+    teacher.directory = options_.run.teacher.directory;
+    teacher.path = absolute_path(teacher.directory);
+  }
+  require(checkpoint_exists(teacher.path),
+          "[train] {}, from which {} learned, is gone; need --teacher with the same run",
+          teacher.path, options_.out);
+  require(checkpoint_checksum(teacher.path) == teacher.checksum,
+          "[train] {} is not what {} learned from; need the same teacher to resume", teacher.path,
+          options_.out);
+}
+
 // What was asked for is completed as a fresh run's configuration is, so that the command which began
 // a run also goes on with it.
 void TrainingRun::take_changes(bool had_course) {
@@ -187,7 +217,8 @@ void TrainingRun::take_changes(bool had_course) {
   complete(whole);
   const json completed = to_json(whole);
   for (const auto& [path, name] : options_.asked) {
-    if (path == "data/data") continue;  // it was compared by its checksum
+    // They were compared by their checksums.
+    if (path == "data/data" || (path == kTeacherField && config_.teacher.given())) continue;
     const json& want = (path.starts_with("data/") ? wanted : completed).at(at(path));
     json& has = run[at(path)];
     if (want == has) continue;
@@ -209,6 +240,7 @@ std::span<const Batch> TrainingRun::batches(std::uint64_t step) {
   for (std::size_t i = 0; i < batches_.size(); ++i) {
     batches_[i] = task_->training_batch(config_.train.seed, step * batches_.size() + i,
                                         config_.data.batch, batch_memory_[i]);
+    if (teacher_) teacher_->teach(batches_[i], batch_memory_[i]);
   }
   return batches_;
 }
@@ -219,7 +251,19 @@ Judgement TrainingRun::evaluate(Split split, TrainingObserver& observer) {
                                                      }});
 }
 
-void TrainingRun::judge(TrainingObserver& observer, TrainingResult& result) {
+// Units of the task since the run began.
+struct TrainingRun::Pace {
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point start = Clock::now();
+  std::size_t units = 0;
+
+  double seconds() const { return std::chrono::duration<double>(Clock::now() - start).count(); }
+  double per_second(double took) const {
+    return took > 0 ? static_cast<double>(units) / took : 0.0;
+  }
+};
+
+void TrainingRun::judge(TrainingObserver& observer, const Pace& pace, TrainingResult& result) {
   const EvaluateOptions options{.batch = config_.data.batch,
                                 .limit = config_.course.eval_examples,
                                 .stops = [&] { return observer.stops(); }};
@@ -234,6 +278,7 @@ void TrainingRun::judge(TrainingObserver& observer, TrainingResult& result) {
   patience_.due = false;
   const JudgedStep& judged = result.judged.back();
   observer.judged(judged);
+  if (log_) log_->add(judged, pace.seconds());
   const bool better = patience_.improved(judged.judgement.loss(), judged.step);
   if (better && config_.course.keep_best && options_.saves) {
     save(std::filesystem::path(options_.out) / "best", config_, *model_, *trainer_, patience_);
@@ -253,21 +298,10 @@ void TrainingRun::align(TrainingObserver& observer, std::span<const Batch> step_
 void TrainingRun::save_now(TrainingResult& result) {
   result.divergence = diverged_weights(*model_, trainer_->steps());
   if (result.divergence) return;
+  if (log_) log_->sync();
   if (options_.saves) save(options_.out, config_, *model_, *trainer_, patience_);
   result.saved = trainer_->steps();
 }
-
-// Units of the task since the run began.
-struct TrainingRun::Pace {
-  using Clock = std::chrono::steady_clock;
-  Clock::time_point start = Clock::now();
-  std::size_t units = 0;
-
-  double seconds() const { return std::chrono::duration<double>(Clock::now() - start).count(); }
-  double per_second(double took) const {
-    return took > 0 ? static_cast<double>(units) / took : 0.0;
-  }
-};
 
 void TrainingRun::advance(TrainingObserver& observer, Pace& pace, TrainingResult& result) {
   const CourseConfig& course = config_.course;
@@ -290,7 +324,10 @@ void TrainingRun::advance(TrainingObserver& observer, Pace& pace, TrainingResult
   for (const Batch& batch : step_batches) pace.units += task_->units(batch);
   const std::uint64_t step = result.last.step;
   observer.stepped(result.last, pace.per_second(pace.seconds()));
-  if (course.eval_every > 0 && step % course.eval_every == 0) judge(observer, result);
+  if (log_ && course.report_every > 0 && step % course.report_every == 0) {
+    log_->add(result.last, pace.seconds());
+  }
+  if (course.eval_every > 0 && step % course.eval_every == 0) judge(observer, pace, result);
   save_due_ = course.save_every > 0 && step % course.save_every == 0;
 }
 
@@ -325,8 +362,9 @@ TrainingResult TrainingRun::run(TrainingObserver& observer) {
     save_now(result);
     if (options_.saves) forget_best();
   }
+  if (options_.saves) log_.emplace(options_.out, first_step_, patience_.due);
   Pace pace;
-  if (patience_.due) judge(observer, result);
+  if (patience_.due) judge(observer, pace, result);
   const auto ends = [&] {
     // One step at least, so that it goes on whatever the time.
     result.out_of_time = options_.seconds > 0.0 && trainer_->steps() > first_step_ &&
@@ -361,6 +399,10 @@ Work TrainingRun::step_work() const {
     work += cost.forward + cost.backward + cost.update;
   }
   return config_.data.batches_per_update * work;
+}
+
+Work TrainingRun::teacher_work() const {
+  return teacher_ ? config_.data.batches_per_update * teacher_->work(shape_) : Work{};
 }
 
 }  // namespace longspan

@@ -16,7 +16,9 @@
 #include "longspan/learning/alignment.h"
 #include "longspan/learning/divergence.h"
 #include "longspan/training/evaluate.h"
+#include "longspan/training/metrics_log.h"
 #include "longspan/training/run_directory.h"
+#include "longspan/training/teacher.h"
 
 namespace longspan {
 
@@ -47,11 +49,6 @@ struct RunChange {
   std::string name;  // "--steps"
   std::string before;
   std::string after;
-};
-
-struct JudgedStep {
-  std::uint64_t step = 0;
-  Judgement judgement;
 };
 
 struct AlignedStep {
@@ -110,23 +107,27 @@ class TrainingRun {
   // Weights, gradients and the optimiser's averages.
   std::size_t weight_bytes() const;
   std::size_t activation_bytes() const { return trainer_->rule().walk(shape_).peak; }
-  // Of an update, without the optimiser.
+  // Of an update, without the optimiser and without what the teacher does.
   Work step_work() const;
+  // Null: it has none. Its work is a forward pass of every batch.
+  const Teacher* teacher() const { return teacher_ ? &*teacher_ : nullptr; }
+  Work teacher_work() const;
 
  private:
   void begin();
   void go_on();
   void open_saved_task();
+  void find_saved_teacher();
   void take_changes(bool had_course);
   // What a configuration lacks until the task is open.
   void complete(RunConfig& config) const;
   void check_place();
   void require_free() const;
   std::span<const Batch> batches(std::uint64_t step);
-  void judge(TrainingObserver& observer, TrainingResult& result);
-  void align(TrainingObserver& observer, std::span<const Batch> batches, TrainingResult& result);
   // A step, with what follows it.
   struct Pace;
+  void judge(TrainingObserver& observer, const Pace& pace, TrainingResult& result);
+  void align(TrainingObserver& observer, std::span<const Batch> batches, TrainingResult& result);
   void advance(TrainingObserver& observer, Pace& pace, TrainingResult& result);
   bool exhausted() const {
     return config_.course.patience > 0 && patience_.waited >= config_.course.patience;
@@ -141,6 +142,7 @@ class TrainingRun {
   std::unique_ptr<Task> task_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<Trainer> trainer_;
+  std::optional<Teacher> teacher_;
   Batch shape_;
   std::vector<BatchMemory> batch_memory_;  // of the batches of an update
   std::vector<Batch> batches_;
@@ -149,6 +151,7 @@ class TrainingRun {
   bool save_due_ = false;  // once the next step has proven the weights
   std::uint64_t first_step_ = 0;
   std::optional<ProcessLock> lock_;
+  std::optional<MetricsLog> log_;
 };
 
 }  // namespace longspan

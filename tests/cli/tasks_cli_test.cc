@@ -84,6 +84,43 @@ TEST(TaskCommands, ReverseAnswers) {
                      "the model reads at most 3");
 }
 
+TEST(TaskCommands, AStudentIsComparedWithItsTeacher) {
+  const TemporaryDirectory scratch;
+  const std::string text = LONGSPAN_SOURCE_DIR "/data/tinyshakespeare.txt";
+  const std::string teacher = (scratch / "teacher").string();
+  const std::string student = (scratch / "student").string();
+  const std::vector<std::string> data = {"--data", text,           "--length", "16",
+                                         "--json", "--eval-every", "0"};
+  ASSERT_EQ(longspan(train("mlm", teacher, data)).status, 0);
+  std::vector<std::string> taught = data;
+  taught.insert(taught.end(), {"--teacher", teacher, "--hidden-weight", "0.5"});
+  const Outcome trained = longspan(train("mlm", student, taught));
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  const json result = json::parse(trained.out);
+  EXPECT_GT(result["teacher"]["flops_per_step"], 0);
+  EXPECT_LT(result["teacher"]["flops_per_step"], result["flops_per_step"]);
+  const json quality =
+      json::parse(longspan({"eval", student, "--teacher", teacher, "--pseudo", "2", "--json"}).out);
+  EXPECT_GT(quality["teacher_kl"], 0.0);
+  EXPECT_LT(quality["teacher_agreement"], 1.0);
+  EXPECT_GT(quality["pseudo_perplexity"], 1.0);
+  EXPECT_THAT(longspan({"eval", teacher, "--teacher", teacher, "--pseudo", "2"}).out,
+              AllOf(HasSubstr("of 32 tokens, each hidden alone"), HasSubstr("100.00 %")));
+  expect_wrong_input(longspan(train("mlm", student + "2", {"--data", text, "--temperature", "3"})),
+                     "[train] --temperature with no teacher; need --teacher");
+  expect_wrong_input(
+      longspan({"train", "mlm", "--out", student, "--resume", "--hidden-weight", "0.25"}),
+      "[train] --hidden-weight 0.25 on resuming " + student + ", which has 0.5");
+}
+
+TEST(TaskCommands, TokensAreHiddenOfTasksThatHideThem) {
+  const TemporaryDirectory scratch;
+  const std::string model = (scratch / "m").string();
+  ASSERT_EQ(longspan(train("copy", model, {"--eval-every", "0"})).status, 0);
+  expect_wrong_input(longspan({"eval", model, "--pseudo", "3"}),
+                     "[eval] --pseudo with the task copy; need mlm");
+}
+
 // Lines are numbered as the data are, whatever the order in which an evaluation takes them.
 TEST(TaskCommands, PredictionsAreWhatTheAccuracyCounts) {
   const TemporaryDirectory scratch;
