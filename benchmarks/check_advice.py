@@ -67,10 +67,11 @@ def questions(points):
     yield {"memory": int(1.001 * held[len(held) // 3])}
 
 
-def meets(point, question):
+def meets(point, question, limit):
+    """By its error at most `limit`: what advise takes for a replacement."""
     if point["status"] != "ok" or point["error"] is None:
         return False
-    if point["error"]["output"] > question.get("error", float("inf")):
+    if point["error"]["output"] > limit:
         return False
     return point["memory"]["measured"] <= question.get("memory", float("inf"))
 
@@ -81,8 +82,10 @@ def judge(options, length, task, causal):
     points = measure(options, [c["attention"] for c in everyone], length, task, causal)
     for question in questions(points):
         flags = [word for key, value in question.items() for word in (f"--{key}", str(value))]
-        pick = advise(options, length, task, causal, flags)["pick"]
-        allowed = {name: p["time"]["measured"] for name, p in points.items() if meets(p, question)}
+        advice = advise(options, length, task, causal, flags)
+        pick, limit = advice["pick"], advice["error"]
+        allowed = {name: p["time"]["measured"] for name, p in points.items()
+                   if meets(p, question, limit)}
         if not allowed:
             continue
         best = min(allowed, key=allowed.get)

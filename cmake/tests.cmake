@@ -164,7 +164,8 @@ set(web ${PROJECT_SOURCE_DIR}/apps/web)
 add_test(NAME page_packages COMMAND ${web}/test/install.sh ${web} ${PROJECT_BINARY_DIR}/web)
 add_test(NAME page_bundle COMMAND ${web}/test/rebuild.sh ${web} ${PROJECT_BINARY_DIR}/web)
 add_test(NAME page_browser
-         COMMAND ${web}/test/browse.sh ${PROJECT_BINARY_DIR}/web $<TARGET_FILE:render_page>)
+         COMMAND ${web}/test/browse.sh ${PROJECT_BINARY_DIR}/web $<TARGET_FILE:render_page>
+                 ${PROJECT_SOURCE_DIR}/data/quality/recall.json)
 set_tests_properties(page_packages PROPERTIES FIXTURES_SETUP page_packages)
 set_tests_properties(page_bundle page_browser PROPERTIES FIXTURES_REQUIRED page_packages)
 set_tests_properties(page_packages page_bundle page_browser PROPERTIES TIMEOUT 600)

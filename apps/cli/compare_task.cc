@@ -223,7 +223,9 @@ void QualityRun::plan(const Calibration& calibration) {
       p.trial.seed = seed;
       try {
         p.run = trial_config(s.task, s.options, protocol, attention, seed);
-        predict(calibration, trial_model(p.run), p);
+        const TrialModel model = trial_model(p.run);
+        record_.settings.length = std::max(model.shape.length, model.shape.source_length);
+        predict(calibration, model, p);
         if (predicted_ + p.seconds > budget_) {
           p.trial.reason =
               fmt::format("about {} more than the budget of {}",

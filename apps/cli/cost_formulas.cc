@@ -12,8 +12,6 @@ namespace longspan::cli {
 
 namespace {
 
-using symbols::d, symbols::f, symbols::L, symbols::M, symbols::N, symbols::n;
-
 void print_text(const ModelLayer& layer, CostView view) {
   fmt::print("\n");
   print_wrapped("", fmt::format("{} × {}, {}; {} parameters each", layer.name, layer.count.text(),
@@ -97,11 +95,12 @@ void print_formulas_json(const CostReport& report, bool latex) {
 struct Question {
   std::string text;
   Polynomial dearer, cheaper;
-  Symbol symbol = N;
+  Symbol symbol = symbols::N;
 };
 
 // One stack over N tokens, whatever the model is: the paper's questions are asked of that.
 std::vector<Question> questions(const Workload& w) {
+  using symbols::d, symbols::f, symbols::n;
   std::vector<Question> list = {
       {"products of attention (2·n²·d) above its projections (4·n·d²)", 2 * n * n * d,
        4 * n * d * d, n},
@@ -157,7 +156,8 @@ void print_formulas(const CostReport& report, bool latex, bool json) {
 void print_crossovers(const CostReport& report, bool json) {
   SymbolValues values = symbol_values(report.workload);
   std::erase_if(values, [](const auto& entry) {
-    return entry.first == N || entry.first == M || entry.second == 0;  // no classes, no decoder
+    return entry.first == symbols::N || entry.first == symbols::M ||
+           entry.second == 0;  // no classes, no decoder
   });
   nlohmann::json list = nlohmann::json::array();
   for (const Question& q : questions(report.workload)) {

@@ -12,6 +12,8 @@
 #include "longspan/layers/branches.h"
 #include "longspan/learning/rule.h"
 #include "longspan/models/presets.h"
+#include "longspan/report/quality_summary.h"
+#include "longspan/report/shipped_quality.h"
 #include "longspan/tasks/registry.h"
 #include "table.h"
 #include "terminal.h"
@@ -118,6 +120,18 @@ Explanation explained(const Preset& p) {
   return e;
 }
 
+// What the records that ship say of a task: "flash 99.04 %, …, the best first".
+std::string judged_text(const QualityRecord& r) {
+  std::string list;
+  for (const Standing& standing : standings(r)) {
+    if (standing.trained == 0) continue;
+    list += fmt::format("{}{} {}", list.empty() ? "" : ", ", standing.mechanism,
+                        quality_text(r.settings, standing.mean));
+  }
+  return fmt::format("{} on {}: {}", r.settings.metric, r.created.substr(0, r.created.find('T')),
+                     list);
+}
+
 Explanation explained(const TaskEntry& t) {
   Explanation e{.name = std::string(t.name), .what = "task", .summary = std::string(t.summary)};
   for (const TaskOption& o : t.options()) {
@@ -126,7 +140,15 @@ Explanation explained(const TaskEntry& t) {
     e.options.push_back({flag, o.standard, o.is_text ? "text" : "a number", o.purpose});
   }
   e.option_of = fmt::format("longspan train {} --key value", t.name);
-  e.examples = {fmt::format("longspan train {} --help", t.name)};
+  const bool needs_data = t.make({})->needs_data();
+  e.examples = {
+      fmt::format("longspan train {} --help", t.name),
+      fmt::format("longspan compare --task {}{}", t.name, needs_data ? ":data=FILE" : "")};
+  for (const QualityRecord& r : shipped_quality()) {
+    if (r.settings.task != t.name) continue;
+    e.facts.emplace_back("judged", judged_text(r));
+    e.examples.push_back(fmt::format("longspan advise --task {} --length 16384", t.name));
+  }
   return e;
 }
 

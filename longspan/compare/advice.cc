@@ -4,15 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <optional>
-#include <tuple>
+#include <utility>
 
 #include "longspan/attention/registry.h"
 #include "longspan/base/error.h"
 #include "longspan/base/memory.h"
 #include "longspan/compare/approximation.h"
 #include "longspan/compare/compare_plan.h"
+#include "longspan/compare/verdict.h"
 
 namespace longspan {
 
@@ -20,22 +20,23 @@ namespace {
 
 constexpr double kMostErrorWork = 0x1p32;    // n²·width of what an error is measured on
 constexpr std::uint64_t kShortestError = 8;  // tokens
+constexpr std::size_t kWidestError = 2048;   // some mechanisms have weights of the width squared
 
 // Of one sequence: errors are averages. All candidates see the same one, which is drawn once.
 class Errors {
  public:
   Errors(const AdviceQuestion& q, std::uint64_t longest) : q_(q), longest_(longest) {}
 
-  // Fills in the error, or says why there is none.
-  std::string measure(AdviceCandidate& c) {
+  // Fills in the error, unless it cannot be measured, and what follows from it.
+  void measure(AdviceCandidate& c) {
     try {
       c.error = of(c);
     } catch (const SystemError&) {
       throw;
-    } catch (const Error& e) {
-      return e.what();
+    } catch (const Error&) {
+      c.error.reset();
     }
-    return "";
+    c.trained_only = !replaces_exact(c.exact, c.error, q_.error.value_or(kReplaces));
   }
 
  private:
@@ -45,7 +46,7 @@ class Errors {
     AttentionCase c = what.alone(kErrorHeads);
     c.backward = false;
     const double most = std::sqrt(kMostErrorWork / static_cast<double>(c.width()));
-    require(most >= static_cast<double>(kShortestError),
+    require(c.width() <= kWidestError && most >= static_cast<double>(kShortestError),
             "[advise] heads {} wide; need narrower ones to measure errors", c.d_head);
     c.length = std::min(c.length, static_cast<std::size_t>(most));
     candidate.error_length = c.length;
@@ -58,53 +59,62 @@ class Errors {
   std::optional<AttentionTensors> tensors_;
 };
 
-// What does not need the candidate to be run.
-std::string refusal(const AdviceQuestion& q, const AdviceCandidate& c) {
-  if (!c.prediction.refused.empty()) return c.prediction.refused;
-  const double bytes = *c.prediction.memory.predicted;
-  if (q.memory && bytes > *q.memory) {
-    return fmt::format("needs {}", format_bytes(static_cast<std::uint64_t>(bytes)));
-  }
-  return "";
-}
-
 AdviceCandidate candidate(const Calibration& calibration, const AdviceQuestion& q,
                           const std::string& attention) {
   AdviceCandidate c;
   c.attention = attention;
   c.exact = abilities_of(attention).exact;
   c.prediction = predict_case(calibration, {q.settings, attention, q.length});
-  c.refused = refusal(q, c);
   return c;
 }
 
-double seconds_of(const AdviceCandidate& c) { return c.prediction.time.predicted.value_or(1e30); }
+// Its place among those that were judged.
+std::size_t place_of(const AdviceQuestion& q, const std::string& attention) {
+  const auto it = std::ranges::find(q.judged, attention, &JudgedMechanism::attention);
+  return static_cast<std::size_t>(it - q.judged.begin());
+}
+
+// Why it does not answer; empty: it does.
+std::string refusal(const AdviceQuestion& q, const AdviceCandidate& c) {
+  if (!c.prediction.refused.empty()) return c.prediction.refused;
+  const double bytes = *c.prediction.memory.predicted;
+  if (q.memory && bytes > *q.memory) {
+    return fmt::format("needs {}", format_bytes(static_cast<std::uint64_t>(bytes)));
+  }
+  if (!q.replaces()) return q.judged[place_of(q, c.attention)].worse;
+  if (!c.trained_only) return "";
+  return c.error ? fmt::format("has an error of {:.3g} at n = {}", *c.error, c.error_length)
+                 : "has an error that is not known";
+}
 
 // Those that answer first, by rising predicted time.
 void rank_candidates(std::vector<AdviceCandidate>& candidates) {
   std::ranges::stable_sort(candidates, {}, [](const AdviceCandidate& c) {
-    return std::make_pair(!c.refused.empty(), seconds_of(c));
+    return std::make_pair(!c.refused.empty(), c.prediction.time.predicted.value_or(1e30));
   });
-  const auto answers = [](const AdviceCandidate& c) { return c.refused.empty(); };
-  for (AdviceCandidate& c : candidates) {
-    c.tied = answers(c) && *c.prediction.time.low <= *candidates.front().prediction.time.high;
+}
+
+// Of those that answer, which stand first; says who is tied. Null where none does.
+const AdviceCandidate* pick_of(const AdviceQuestion& q, std::vector<AdviceCandidate>& candidates) {
+  std::vector<Contender> contenders;
+  for (const AdviceCandidate& c : candidates) {
+    if (!c.refused.empty()) break;
+    const CompareTime& t = c.prediction.time;
+    const double given_up =
+        q.replaces() ? c.error.value_or(0.0) : static_cast<double>(place_of(q, c.attention));
+    contenders.push_back({c.attention, c.exact, *t.low, *t.predicted, *t.high, given_up});
   }
+  if (contenders.empty()) return nullptr;
+  const Verdict verdict = decide(contenders);
+  for (std::size_t i = 0; i < contenders.size(); ++i) candidates[i].tied = verdict.tied[i];
+  return &candidates[verdict.pick];
 }
 
-// Of those that are tied the one that gives up least: of exact ones flash or else the fastest, of
-// others the one with the least error that is known.
-auto least_given_up(std::vector<AdviceCandidate>& candidates) {
-  const auto cost = [](const AdviceCandidate& c) {
-    constexpr double kUnknown = std::numeric_limits<double>::infinity();
-    return std::make_tuple(!c.tied, !c.exact, c.exact && c.attention != "flash",
-                           c.exact ? 0.0 : c.error.value_or(kUnknown));
-  };
-  return std::ranges::min_element(candidates, {}, cost);
-}
-
-bool exact_is_tied(const std::vector<AdviceCandidate>& candidates) {
-  return std::ranges::any_of(candidates,
-                             [](const AdviceCandidate& c) { return c.tied && c.exact; });
+std::vector<std::string> asked_about(const AdviceQuestion& q) {
+  if (q.replaces()) return advised_settings();
+  std::vector<std::string> all;
+  for (const JudgedMechanism& m : q.judged) all.push_back(m.attention);
+  return all;
 }
 
 }  // namespace
@@ -137,31 +147,21 @@ void check_question(const AdviceQuestion& q) {
 Advice advise(const Calibration& calibration, const AdviceQuestion& q,
               const AdviceProgress& progress) {
   check_question(q);
-  const std::vector<std::string> settings = advised_settings();
+  const std::vector<std::string> asked = asked_about(q);
   Advice advice;
-  Errors errors(q, kLongestError);
-  for (const std::string& attention : settings) {
-    if (progress) progress(advice.candidates.size(), settings.size(), attention);
-    advice.candidates.push_back(candidate(calibration, q, attention));
-    AdviceCandidate& c = advice.candidates.back();
-    if (!q.error || !c.refused.empty()) continue;
-    c.refused = errors.measure(c);
-    // What is exact errs by rounding alone.
-    if (!c.exact && c.error && *c.error > *q.error)
-      c.refused = fmt::format("has an error of {:.3g} at n = {}", *c.error, c.error_length);
+  Errors errors(q, q.error ? kLongestError : kLongestGlance);
+  for (const std::string& attention : asked) {
+    if (progress) progress(advice.candidates.size(), asked.size(), attention);
+    AdviceCandidate& c = advice.candidates.emplace_back(candidate(calibration, q, attention));
+    if (q.replaces() && c.prediction.refused.empty()) errors.measure(c);
+    c.refused = refusal(q, c);
   }
   std::vector<AdviceCandidate>& all = advice.candidates;
   rank_candidates(all);
-  if (!exact_is_tied(all)) {
-    Errors of_tied(q, kLongestTie);
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      if (!all[i].tied || all[i].error) continue;
-      if (progress) progress(i, all.size(), all[i].attention);
-      of_tied.measure(all[i]);
-    }
+  if (const AdviceCandidate* pick = pick_of(q, all)) {
+    const auto at = all.begin() + (pick - all.data());
+    std::rotate(all.begin(), at, at + 1);
   }
-  const auto pick = least_given_up(all);
-  std::rotate(all.begin(), pick, pick + 1);
   return advice;
 }
 
@@ -180,14 +180,16 @@ std::optional<AdviceChange> advice_changes(const Calibration& calibration, const
       AdviceCandidate c = candidate(calibration, there, other.attention);
       c.error = other.error;
       c.error_length = other.error_length;
-      if (c.refused.empty()) candidates.push_back(std::move(c));
+      c.trained_only = other.trained_only;
+      c.refused = refusal(there, c);
+      candidates.push_back(std::move(c));
     }
-    if (candidates.empty()) continue;
     rank_candidates(candidates);
+    const AdviceCandidate* pick = pick_of(there, candidates);
+    if (pick == nullptr) continue;
     const auto same = std::ranges::find(candidates, now->attention, &AdviceCandidate::attention);
-    const bool stays = same != candidates.end() && same->tied;
-    if (stays && (now->exact || !exact_is_tied(candidates))) continue;
-    return AdviceChange{n, least_given_up(candidates)->attention};
+    if (same->tied && same->exact == pick->exact) continue;
+    return AdviceChange{n, pick->attention};
   }
   return std::nullopt;
 }

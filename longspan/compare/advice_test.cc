@@ -1,5 +1,6 @@
 #include "longspan/compare/advice.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include "longspan/attention/registry.h"
 #include "longspan/base/error.h"
 #include "longspan/compare/compare_plan.h"
+#include "longspan/compare/verdict.h"
 #include "longspan/predict/operation.h"
 
 namespace longspan {
@@ -61,13 +63,15 @@ bool overlap(const AdviceCandidate& a, const AdviceCandidate& b) {
          *b.prediction.time.low <= *a.prediction.time.high;
 }
 
-// At every length: nothing that answers is clearly faster than the pick, and nothing that is tied
-// with it gives up less.
+// At every length, whatever may be given up: nothing that answers is clearly faster than the pick,
+// and nothing that is tied with it gives up less.
 TEST(Advice, PicksWhatGivesUpLeastOfTheFastest) {
   const Calibration c = ideal();
   std::array<bool, 2> seen{};
-  for (const std::uint64_t n : {64, 512, 4096}) {
-    const Advice advice = advise(c, question(n));
+  for (const std::uint64_t n : {64, 512, 2048}) {
+    AdviceQuestion q = question(n);
+    q.error = 1e6;
+    const Advice advice = advise(c, q);
     ASSERT_NE(advice.pick(), nullptr);
     const AdviceCandidate& pick = *advice.pick();
     seen[pick.exact ? 1 : 0] = true;
@@ -85,6 +89,54 @@ TEST(Advice, PicksWhatGivesUpLeastOfTheFastest) {
     }
   }
   EXPECT_TRUE(seen[0] && seen[1]);
+}
+
+// What is not exact and errs by more than half comes behind exact attention, and is no pick.
+TEST(Advice, NothingIsTakenForExactAttentionThatDoesNotResembleIt) {
+  const Calibration c = ideal();
+  for (const std::uint64_t n : {4, 64, 4096}) {
+    const Advice advice = advise(c, question(n));
+    ASSERT_NE(advice.pick(), nullptr);
+    EXPECT_TRUE(advice.pick()->exact || *advice.pick()->error <= kReplaces) << n;
+    bool behind = false;
+    std::size_t apart = 0;
+    for (const AdviceCandidate& candidate : advice.candidates) {
+      if (!candidate.prediction.refused.empty()) continue;
+      ASSERT_TRUE(candidate.error.has_value()) << candidate.attention;
+      const bool far = !candidate.exact && *candidate.error > kReplaces;
+      EXPECT_EQ(candidate.trained_only, far) << candidate.attention;
+      EXPECT_EQ(candidate.refused.empty(), !far) << candidate.refused;
+      EXPECT_FALSE(behind && candidate.exact) << candidate.attention << " comes behind at " << n;
+      behind = behind || far;
+      apart += far ? 1 : 0;
+    }
+    EXPECT_GT(apart, n >= 1024 ? 10 : 0) << n;
+  }
+}
+
+TEST(Advice, ForANewModelQualityDecides) {
+  const Calibration c = ideal();
+  AdviceQuestion q = question(512);
+  q.judged = {{"bigbird", ""}, {"flash", ""}, {"linear", ""}, {"window", "has an accuracy of 4 %"}};
+  const Advice advice = advise(c, q);
+  ASSERT_EQ(advice.candidates.size(), 4);
+  EXPECT_EQ(advice.pick()->attention, "linear") << "the fastest of those that are as good";
+  EXPECT_FALSE(advice.pick()->error.has_value()) << "errors do not count";
+  EXPECT_EQ(advice.candidates.back().attention, "window");
+  EXPECT_EQ(advice.candidates.back().refused, "has an accuracy of 4 %");
+  const auto change = advice_changes(c, q, advice, /*longer=*/false);
+  ASSERT_TRUE(change.has_value());
+  EXPECT_EQ(change->attention, "flash") << "ties go to exact attention";
+  q.length = change->length;
+  EXPECT_EQ(advise(c, q).pick()->attention, "flash");
+  q.length = 512;
+  q.memory = 0.99 * *advice.pick()->prediction.memory.predicted;
+  const Advice small = advise(c, q);
+  EXPECT_THAT(small.find("linear")->refused, ::testing::StartsWith("needs "));
+  q.settings.causal = true;
+  q.memory.reset();
+  const Advice causal = advise(c, q);
+  EXPECT_LT(*causal.find("linear")->prediction.state, *causal.find("flash")->prediction.state);
 }
 
 TEST(Advice, LongAndWideQuestionsAreAnsweredOrRefused) {
@@ -137,18 +189,7 @@ TEST(Advice, ConstraintsRuleOut) {
   EXPECT_NE(advise(c, q).find("linformer")->refused, "");
 }
 
-TEST(Advice, SaysWhereTheAnswerChanges) {
-  const Calibration c = ideal();
-  const AdviceQuestion q = question(2048);
-  const Advice advice = advise(c, q);
-  ASSERT_FALSE(advice.pick()->exact);
-  AdviceQuestion small = question(64);
-  const Advice near = advise(c, small);
-  if (near.pick()->exact) {
-    const auto change = advice_changes(c, small, near, /*longer=*/true);
-    ASSERT_TRUE(change.has_value());
-    EXPECT_GT(change->length, 64);
-  }
+TEST(Advice, SaysWhatIsGivenUp) {
   for (const Mechanism& m : mechanisms()) {
     EXPECT_EQ(given_up(m.name) == "nothing: it is exact", m.abilities("").exact) << m.name;
   }

@@ -48,6 +48,7 @@ void predict_model(const Calibration& calibration, const CompareCase& c, CasePre
       static_cast<double>(c.trains() ? model.training_bytes(shape) : model.inference_bytes(shape));
   p.memory.parameters = weights;
   p.memory.predicted = weights + 4.0 * learned * (1.0 + state_blocks(c)) + arena;
+  if (model.decodes()) p.state = static_cast<double>(model.cache_bytes(1, c.length));
 }
 
 // Without the closing factor of whole models.

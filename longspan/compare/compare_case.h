@@ -30,6 +30,7 @@ struct CasePrediction {
   CompareMemory memory;
   CompareWork work;
   std::uint64_t parameters = 0;  // that are learned
+  std::optional<double> state;   // bytes kept of a sequence while it is decoded
   double building = 0.0;         // seconds until the first pass
 };
 

@@ -10,6 +10,7 @@
 #include "longspan/base/error.h"
 #include "longspan/base/median.h"
 #include "longspan/base/resident.h"
+#include "longspan/compare/verdict.h"
 
 namespace longspan {
 
@@ -149,48 +150,78 @@ std::optional<double> error_at(const CompareRecord& r, const CompareMechanism& m
   return p != nullptr && p->error ? p->error->output : std::nullopt;
 }
 
-// Of the fastest of a length, those that nothing clearly beats, the one that errs least: which of
-// them is first changes from run to run. They are those that were measured, or else all.
-Leader leader_at(const CompareRecord& r, std::uint64_t length) {
+// Whether it may take the place of exact attention, by its error at this length, or else at the one
+// at which most are known.
+bool replaces_at(const CompareRecord& r, const CompareMechanism& m, std::uint64_t length) {
+  const auto here = error_at(r, m, length);
+  return replaces_exact(m.exact, here ? here : error_at(r, m, error_length(r)));
+}
+
+// Those with a time at a length that replace exact attention, or those that do not: what was
+// measured of them all, or else everything.
+std::vector<Leader> runners_at(const CompareRecord& r, std::uint64_t length, bool replace) {
   std::vector<Leader> all;
   bool measured = false;
   for (const CompareMechanism& m : r.mechanisms) {
     const auto time = shown_time(r.find(m.name, length));
     if (!time) continue;
-    all.push_back({&m, *time});
     measured = measured || time->measured;
+    if (replaces_at(r, m, length) == replace) all.push_back({&m, *time});
   }
   std::erase_if(all, [&](const Leader& l) { return measured && !l.time.measured; });
+  return all;
+}
+
+// By the rule of verdict.h: which of the fastest is first changes from run to run.
+Leader leader_at(const CompareRecord& r, std::uint64_t length, bool replace = true) {
+  std::vector<Leader> all = runners_at(r, length, replace);
   if (all.empty()) return {};
-  auto sooner = [](const Leader& x, const Leader& y) { return x.time.seconds < y.time.seconds; };
-  const double best = std::ranges::min(all, sooner).time.seconds;
-  std::erase_if(all, [&](const Leader& l) { return kClearlyFaster * l.time.seconds > best; });
-  // Where the baseline is not among them, all that is said of the leader is said of its lead.
-  const bool beaten = std::ranges::none_of(all, &is_baseline);
-  const auto baseline = shown_time(r.find(kBaseline, length));
-  std::erase_if(all, [&](const Leader& l) {
-    return beaten && baseline && baseline->measured == measured &&
-           l.time.seconds >= kClearlyFaster * baseline->seconds;
-  });
-  // Errors are those of this length where all are known, else of the one at which most are.
-  const bool here = std::ranges::all_of(
-      all, [&](const Leader& l) { return error_at(r, *l.mechanism, length).has_value(); });
-  for (Leader& l : all) l.error_length = here ? length : error_length(r);
-  constexpr double kUnknown = std::numeric_limits<double>::infinity();
-  return std::ranges::min(all, [&](const Leader& x, const Leader& y) {
-    const double ex = error_at(r, *x.mechanism, x.error_length).value_or(kUnknown);
-    const double ey = error_at(r, *y.mechanism, y.error_length).value_or(kUnknown);
-    return ex != ey ? ex < ey : sooner(x, y);
-  });
+  std::vector<Contender> contenders;
+  for (const Leader& l : all) {
+    const double seconds = l.time.seconds;
+    contenders.push_back(
+        {l.mechanism->name, l.mechanism->exact, kClearlyFaster * seconds, seconds, seconds});
+  }
+  // Errors are those of this length where all that decide are known, else of the one at which most
+  // are.
+  const std::vector<bool> tied = decide(contenders).tied;
+  bool here = true;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    here = here && (!tied[i] || error_at(r, *all[i].mechanism, length));
+  }
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    all[i].error_length = here ? length : error_length(r);
+    constexpr double kUnknown = std::numeric_limits<double>::infinity();
+    contenders[i].given_up = error_at(r, *all[i].mechanism, all[i].error_length).value_or(kUnknown);
+  }
+  return all[decide(contenders).pick];
+}
+
+// What the leader's error was measured on.
+std::string error_inputs(const CompareRecord& r, const Leader& leader, std::uint64_t length) {
+  const std::uint64_t there = leader.error_length.value_or(length);
+  return inputs_text(r.settings) +
+         (there == length ? "" : fmt::format(" at n = {}", with_commas(there)));
 }
 
 std::string error_text(const CompareRecord& r, const Leader& leader, std::uint64_t length) {
   const auto error = error_at(r, *leader.mechanism, leader.error_length);
   if (leader.mechanism->exact || !error) return "";
-  const std::uint64_t there = *leader.error_length;
-  return fmt::format(", with a relative error of {:.2g}{} on {}", *error,
-                     there == length ? "" : fmt::format(" at n = {}", with_commas(there)),
-                     inputs_text(r.settings));
+  return fmt::format(", with a relative error of {:.2g} on {}", *error,
+                     error_inputs(r, leader, length));
+}
+
+// What is clearly faster still, but in no model that exists.
+std::string trained_only_at(const CompareRecord& r, std::uint64_t length, const Leader& leader) {
+  const Leader other = leader_at(r, length, /*replace=*/false);
+  if (other.mechanism == nullptr || other.time.measured != leader.time.measured ||
+      other.time.seconds >= kClearlyFaster * leader.time.seconds) {
+    return "";
+  }
+  const auto error = error_at(r, *other.mechanism, other.error_length);
+  return fmt::format("; {} is {:.1f} times as fast as {} at n = {}, but {}", other.mechanism->name,
+                     leader.time.seconds / other.time.seconds, leader.mechanism->name,
+                     with_commas(length), trained_only_text(error, error_inputs(r, other, length)));
 }
 
 bool measured_at(const CompareRecord& r, std::string_view name, std::uint64_t length) {
@@ -218,29 +249,23 @@ std::optional<std::uint64_t> telling_length(const CompareRecord& r) {
   return telling ? telling : any;
 }
 
-// Of what was measured alone; what is predicted is called so.
-std::string conclusion_of(const CompareRecord& r) {
-  const std::optional<std::uint64_t> telling = telling_length(r);
-  if (!telling) {
-    const bool alone = std::ranges::any_of(
-        r.lengths, [&](std::uint64_t n) { return measured_at(r, kBaseline, n); });
-    return fmt::format("nothing was measured{}, so nothing follows for this machine",
-                       alone ? fmt::format(" beside {}", kBaseline) : "");
-  }
-  const std::uint64_t n = *telling;
-  const Leader leader = leader_at(r, n);
+// What may replace exact attention, by what was measured at n.
+std::string replacement_at(const CompareRecord& r, std::uint64_t n, const Leader& leader) {
   const auto baseline = shown_time(r.find(kBaseline, n));
   const std::string where = "on this machine ";
   if (!baseline || !baseline->measured) {
-    return fmt::format("{}nothing is clearly faster than {} at n = {}", where,
-                       leader.mechanism->name, with_commas(n));
+    return fmt::format(
+        "{}nothing that can replace exact attention is clearly faster than {} at "
+        "n = {}",
+        where, leader.mechanism->name, with_commas(n));
   }
   const std::vector<Race> races = race(r, leader.mechanism->name);
   const bool wins =
       !is_baseline(leader) && leader.time.seconds < kClearlyFaster * baseline->seconds;
   if (!wins) {
-    std::string text = fmt::format("{}exact {} is within 15 % of the fastest up to n = {}", where,
-                                   kBaseline, with_commas(n));
+    std::string text =
+        fmt::format("{}exact {} is within 15 % of the fastest that can replace it up to n = {}",
+                    where, kBaseline, with_commas(n));
     const Leader later = leader_at(r, r.lengths.back());
     if (later.mechanism != nullptr && !is_baseline(later) && r.lengths.back() > n) {
       const std::vector<Race> ahead = race(r, later.mechanism->name);
@@ -269,8 +294,26 @@ std::string conclusion_of(const CompareRecord& r) {
   }
   // What is predicted of other lengths may not agree with what was measured at this one.
   if (always || *c.length > static_cast<double>(n)) return where + gain;
-  return fmt::format("{}exact {} is within 15 % of the fastest up to n ≈ {}; beyond that {}", where,
-                     kBaseline, text_of(*c.length), gain);
+  return fmt::format(
+      "{}exact {} is within 15 % of the fastest that can replace it up to n ≈ {}; beyond that {}",
+      where, kBaseline, text_of(*c.length), gain);
+}
+
+// Of what was measured alone; what is predicted is called so.
+std::string conclusion_of(const CompareRecord& r) {
+  const std::optional<std::uint64_t> telling = telling_length(r);
+  if (!telling) {
+    const bool alone = std::ranges::any_of(
+        r.lengths, [&](std::uint64_t n) { return measured_at(r, kBaseline, n); });
+    return fmt::format("nothing was measured{}, so nothing follows for this machine",
+                       alone ? fmt::format(" beside {}", kBaseline) : "");
+  }
+  const Leader leader = leader_at(r, *telling);
+  if (leader.mechanism == nullptr) {
+    return fmt::format("nothing that can replace exact attention was measured at n = {}",
+                       with_commas(*telling));
+  }
+  return replacement_at(r, *telling, leader) + trained_only_at(r, *telling, leader);
 }
 
 }  // namespace

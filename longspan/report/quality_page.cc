@@ -30,7 +30,7 @@ svg.chart { width: 100%; height: auto; } figcaption { font-weight: 600; }
 .grid { stroke: var(--line); } .tick, .axis { fill: var(--soft); font-size: 11px; } .name { font-size: 11px; }
 .front { fill: none; stroke: var(--soft); stroke-dasharray: 4 3; } .line { fill: none; stroke-width: 1.6; }
 .bar { stroke-width: 1.5; } .hollow { fill: var(--paper); stroke-width: 1.8; }
-.box { overflow-x: auto; } table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+.scroll { overflow-x: auto; } table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .25rem .7rem; border-bottom: 1px solid var(--line); text-align: right; }
 th:first-child, td:first-child { text-align: left; }
 )css";

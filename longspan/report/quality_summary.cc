@@ -45,11 +45,6 @@ Standing standing_of(const QualitySettings& s, const std::vector<const QualityTr
   return standing;
 }
 
-// A difference that the spread of the seeds of either explains.
-bool within_spread(const QualitySettings& s, const Standing& a, const Standing& best) {
-  return a.trained > 0 && !better(s, best.worst, a.best);
-}
-
 std::string conclusion_of(const QualityRecord& r) {
   const QualitySettings& s = r.settings;
   const std::vector<Standing> all = standings(r);
@@ -61,7 +56,7 @@ std::string conclusion_of(const QualityRecord& r) {
   const Standing* fastest = &best;
   std::vector<std::string> alike;
   for (const Standing& standing : all) {
-    if (&standing == &best || !within_spread(s, standing, best)) continue;
+    if (&standing == &best || !standing.as_good) continue;
     alike.push_back(standing.mechanism);
     if (standing.step_seconds < fastest->step_seconds) fastest = &standing;
   }
@@ -98,6 +93,8 @@ std::vector<Standing> standings(const QualityRecord& record) {
           return other.trained > 0 && !better(record.settings, standing.mean, other.mean) &&
                  other.step_seconds < standing.step_seconds;
         });
+    standing.as_good =
+        standing.trained > 0 && !better(record.settings, all.front().worst, standing.best);
   }
   return all;
 }
@@ -108,10 +105,15 @@ std::string quality_text(const QualitySettings& settings, double quality) {
 
 void summarize(QualityRecord& record) { record.conclusion = conclusion_of(record); }
 
-void check_alike(const QualitySettings& a, const QualitySettings& b) {
+bool trained_alike(const QualitySettings& a, const QualitySettings& b) {
   QualitySettings other = b;
   other.budget_seconds = a.budget_seconds;
-  require(a == other,
+  other.length = a.length;  // follows from the options, and older records do not say it
+  return a == other;
+}
+
+void check_alike(const QualitySettings& a, const QualitySettings& b) {
+  require(trained_alike(a, b),
           "[compare] the two were not trained alike; need the same task and options, model, steps, "
           "batch, learning rate and threads");
 }
@@ -119,6 +121,7 @@ void check_alike(const QualitySettings& a, const QualitySettings& b) {
 QualityRecord merge(const QualityRecord& known, const QualityRecord& more) {
   check_alike(known.settings, more.settings);
   QualityRecord all = more;
+  if (!all.settings.length) all.settings.length = known.settings.length;
   all.trials = known.trials;
   for (const QualityTrial& t : more.trials) {
     const auto same = std::ranges::find_if(all.trials, [&](const QualityTrial& k) {

@@ -21,6 +21,7 @@ struct Standing {
   double memory = 0.0;
   std::optional<double> state;
   bool on_front = false;  // nothing that is at least as good takes less time
+  bool as_good = false;   // as the best: its best seed reaches the worst of that
   std::string reason;     // of the first trial that did not end well
 };
 
@@ -37,5 +38,6 @@ void summarize(QualityRecord& record);
 // Error unless they were trained alike.
 QualityRecord merge(const QualityRecord& known, const QualityRecord& more);
 void check_alike(const QualitySettings& a, const QualitySettings& b);
+bool trained_alike(const QualitySettings& a, const QualitySettings& b);
 
 }  // namespace longspan

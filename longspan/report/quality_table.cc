@@ -7,7 +7,6 @@
 #include "longspan/base/number.h"
 #include "longspan/report/csv.h"
 #include "longspan/report/html.h"
-#include "longspan/report/quality_summary.h"
 
 namespace longspan {
 
@@ -50,21 +49,24 @@ std::string options_text(const QualitySettings& s) {
   return text;
 }
 
+}  // namespace
+
+std::string protocol_text(const QualityRecord& r) {
+  const QualitySettings& s = r.settings;
+  return fmt::format("{}{}: {} of width {}{}, {} steps of {} sequences, {} on {}", s.task,
+                     options_text(s), counted(s.layers, "layer"), s.d_model,
+                     s.before.empty() ? "" : ", " + s.before + " in turn with the mechanism",
+                     s.steps, s.batch, counted(s.threads, "thread"), r.machine.cpu);
+}
+
 std::string spread_text(const QualitySettings& s, const Standing& standing) {
   if (standing.trained < 2) return "";
   return fmt::format("{} to {}", quality_text(s, standing.worst), quality_text(s, standing.best));
 }
 
-}  // namespace
-
 std::string quality_table(const QualityRecord& r, std::size_t width) {
   const QualitySettings& s = r.settings;
-  std::string text =
-      wrapped(fmt::format("{}{}: {} of width {}{}, {} steps of {} sequences, {} on {}", s.task,
-                          options_text(s), counted(s.layers, "layer"), s.d_model,
-                          s.before.empty() ? "" : ", " + s.before + " in turn with the mechanism",
-                          s.steps, s.batch, counted(s.threads, "thread"), r.machine.cpu),
-              width);
+  std::string text = wrapped(protocol_text(r), width);
   text += '\n';
   std::vector<Row> rows = {{"", s.metric, "worst to best", "a step", "memory", "state", "seeds"}};
   std::string failed;

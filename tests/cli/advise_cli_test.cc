@@ -57,6 +57,65 @@ TEST_F(Advise, PrintsACommandThatRuns) {
   }
 }
 
+// Without a word about errors or tasks: exact attention, or what comes close to it.
+TEST_F(Advise, SaysWhichQuestionItAnswers) {
+  for (const char* length : {"4", "64", "4096"}) {
+    const Outcome outcome = longspan(question({"--length", length, "--json"}));
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    const Json advice = Json::parse(outcome.out);
+    EXPECT_EQ(advice["question"], "replace");
+    bool exact = false;
+    for (const Json& c : advice["candidates"]) {
+      exact = exact || c["attention"] == "flash";
+      if (!c["refused"].get<std::string>().empty()) continue;
+      EXPECT_TRUE(c["exact"] || c["error"] <= 0.5) << c;
+    }
+    EXPECT_TRUE(exact);
+    EXPECT_EQ(advice,
+              Json::parse(longspan(question({"--length", length, "--replace", "--json"})).out));
+  }
+  const Outcome text = longspan(question({"--length", "4096"}));
+  EXPECT_THAT(text.out,
+              AllOf(HasSubstr("To replace exact attention in a model that exists"),
+                    HasSubstr("a model must be trained with them"), HasSubstr("ask with --task")));
+  EXPECT_LT(text.out.find("\nflash "), text.out.find("must be trained with them"));
+}
+
+// By the records that ship, and by one's own.
+TEST_F(Advise, ForANewModelQualityDecides) {
+  const Outcome outcome = longspan(question({"--length", "2048", "--task", "recall"}));
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("To train a new model: what learns recall as well"),
+                    HasSubstr("accuracy"), HasSubstr("state"), HasSubstr("learned at n = 64"),
+                    HasSubstr("at n = 2,048 nobody"), HasSubstr("longspan compare --task recall")));
+  const std::string record = LONGSPAN_SOURCE_DIR "/data/quality/recall.json";
+  Json own = Json::parse(read_bytes(record));
+  own["settings"]["length"] = 2048;
+  for (Json& t : own["trials"]) t["quality"] = t["mechanism"] == "linear" ? 0.9 : 0.5;
+  write_bytes(out(), own.dump());
+  const Arguments asked = {"--length", "2048", "--task", "recall", "--json", "--records"};
+  const auto answer = [&](const std::string& files, const Arguments& more) {
+    Arguments all = asked;
+    all.push_back(files);
+    all.insert(all.end(), more.begin(), more.end());
+    const Outcome told = longspan(question(all));
+    EXPECT_EQ(told.status, 0) << told.err;
+    return Json::parse(told.out);
+  };
+  const Json by_own = answer(out(), {});
+  EXPECT_EQ(by_own["pick"], "linear");
+  EXPECT_EQ(by_own["question"], "task");
+  EXPECT_EQ(by_own["causal"], true) << "a decoder's task";
+  EXPECT_EQ(by_own["task"]["length"], 2048);
+  EXPECT_EQ(by_own["candidates"][0]["quality"]["mean"], 0.9);
+  EXPECT_GT(by_own["candidates"][0]["state"], 0);
+  EXPECT_EQ(answer(out() + "," + record, {})["pick"], "linear") << "the nearest length";
+  EXPECT_EQ(answer(record, {})["task"]["length"], 64);
+  const Json lenient = answer(out(), {"--within", "0.5"});
+  for (const Json& c : lenient["candidates"]) EXPECT_EQ(c["refused"], "") << c;
+}
+
 TEST_F(Advise, LengthsBeyondAllAreRefusedAtOnce) {
   for (const char* length :
        {"4000000000", "1048577", "9223372036854775807", "18446744073709551615"}) {

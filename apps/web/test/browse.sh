@@ -1,7 +1,9 @@
 #!/bin/sh
-# browse.sh COPY RENDER_PAGE: the tests of the page in a browser.
+# browse.sh COPY RENDER_PAGE QUALITY: the tests of the pages in a browser. QUALITY is the record of a
+# comparison on a task.
 set -e
 cd "$1"
 "$2" test/fixture.json page.html
 "$2" test/empty.json empty.html
-RECORD=test/fixture.json PAGE=page.html EMPTY=empty.html exec node --test test/page.test.mjs
+RECORD=test/fixture.json PAGE=page.html EMPTY=empty.html RENDER=$2 QUALITY=$3 \
+  exec node --test test/page.test.mjs test/quality.test.mjs
