@@ -159,6 +159,7 @@ int main(int argc, char** argv) {
   using namespace longspan::cli;
   std::set_terminate(end_with_a_sentence);
   std::atexit(explain_exit);
+  watch_for_stops();
   prepare_streams();
   const int status = finish_output(run_and_explain(argc, argv));
   running = false;

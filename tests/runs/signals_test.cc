@@ -1,5 +1,6 @@
 // Two hundred signals at random moments of trainings: the checkpoint is whole, the exit code says
 // which signal it was, and going on ends with the bits of a training that was left alone.
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -67,6 +69,42 @@ TEST(Signals, AtRandomMomentsCostNothing) {
   // On a busy machine none may have come to its end: what the last signal left does.
   ASSERT_EQ(longspan(arguments(m, checkpoint_exists(m))).status, 0);
   EXPECT_EQ(read_bytes(m + "/model.safetensors"), weights);
+}
+
+// Signals that a thread of the process handles by interrupting what it does.
+std::uint64_t caught_by(pid_t id) {
+  std::ifstream status(fmt::format("/proc/{}/status", id));
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("SigCgt:")) return std::stoull(line.substr(7), nullptr, 16);
+  }
+  return ~std::uint64_t{0};
+}
+
+// Compiled kernels keep data where the frame of a handler would overwrite it: products went wrong,
+// and the heap with them, once in thousands of signals.
+TEST(Signals, InterruptNoComputation) {
+  const TemporaryDirectory scratch;
+  std::vector<std::string> all = arguments((scratch / "m").string(), false);
+  *std::ranges::find(all, "300") = "1000000";
+  Process training(all);
+  while (!checkpoint_exists((scratch / "m").string())) usleep(1000);
+  const std::uint64_t caught = caught_by(training.id());
+  for (const int number : {SIGHUP, SIGINT, SIGTERM}) {
+    EXPECT_EQ(caught >> static_cast<unsigned>(number - 1) & 1U, 0U) << number;
+  }
+  training.signal(SIGHUP);
+  EXPECT_EQ(training.wait().status, 128 + SIGHUP);
+}
+
+// As nohup and shells that start something in the background ask for it.
+TEST(Signals, ThatAreIgnoredStayIgnored) {
+  const TemporaryDirectory scratch;
+  const auto usual = std::signal(SIGHUP, SIG_IGN);
+  Process training(arguments((scratch / "m").string(), false));
+  std::signal(SIGHUP, usual);
+  while (!checkpoint_exists((scratch / "m").string())) usleep(1000);
+  training.signal(SIGHUP);
+  EXPECT_EQ(training.wait().status, 0);
 }
 
 }  // namespace signals_test
