@@ -10,6 +10,7 @@
 #include "longspan/base/error.h"
 #include "longspan/base/number.h"
 #include "longspan/io/file.h"
+#include "longspan/io/json_file.h"
 #include "longspan/io/text_lines.h"
 
 namespace longspan {
@@ -125,17 +126,8 @@ EventSequence sequence_of(const EventPlace& place, const json& value) {
 
 std::vector<EventSequence> of_document(std::string_view who, const std::filesystem::path& path,
                                        std::span<const double> edges) {
-  const std::string text = read_file(who, path, kMostData);
-  json document;
-  try {
-    document = json::parse(text);
-  } catch (const json::parse_error& failed) {
-    const std::size_t until = std::min(failed.byte, text.size());
-    const auto lines =
-        std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(until), '\n');
-    throw Error(fmt::format("[{}] {}:{}: no JSON at byte {}; need a list of sequences", who,
-                            path.string(), lines + 1, failed.byte));
-  }
+  const json document =
+      parse_json(fmt::format("[{}] {}", who, path.string()), read_file(who, path, kMostData));
   require(!document.empty(), "[{}] {} is an empty list; need a sequence at least", who,
           path.string());
   std::vector<EventSequence> all;

@@ -116,8 +116,11 @@ TEST(EventFile, BadDocumentsHaveASentence) {
     return message.substr(std::min(message.size(), opening.size()));
   };
   EXPECT_EQ(why("[]"), " is an empty list; need a sequence at least");
-  EXPECT_EQ(why("[\n[{\"time\":1,\n\"type\":]]"),
-            ":3: no JSON at byte 22; need a list of sequences");
+  EXPECT_EQ(
+      why("[\n[{\"time\":1,\n\"type\":]]"),
+      ": line 3, column 8: syntax error while parsing value - unexpected ']'; need valid JSON");
+  EXPECT_EQ(why("[[{\"time\": 1e999, \"type\": 0}]]"),
+            ": number overflow parsing '1e999'; need valid JSON");
   EXPECT_EQ(why("[[{\"time\":1,\"type\":0}],[{\"time\":2,\"type\":0},{\"time\":1,\"type\":0}]]"),
             ": sequence 1: time 1 is 1 after 2; need times that do not go backwards");
   EXPECT_EQ(why("[[{\"time\":1,\"type\":\"x\"}]]"),
