@@ -133,7 +133,8 @@ TileCounts count_head(const BlockPattern& pattern, std::size_t b, std::size_t h,
                       const RelativeSizes& relative) {
   const std::span<KeyRange> room = counting_room(pattern.most_ranges());
   TileCounts counts;
-  for (std::size_t t = 0; t < pattern.tiles(b, h); ++t) {
+  const std::size_t tiles = pattern.tiles(b, h);
+  for (std::size_t t = 0; t < tiles; ++t) {
     const PatternTile tile = pattern.tile(b, h, t, room);
     if (tile.tile.lanes == 0) continue;
     SparseHead head = geometry(pattern, b, h, tile);

@@ -1,6 +1,7 @@
 // The pattern of a sliding window: one band of keys for each tile of queries.
 #pragma once
 
+#include <array>
 #include <limits>
 
 #include "longspan/attention/pattern/block_sparse.h"
@@ -28,6 +29,23 @@ class WindowPattern : public BlockPattern {
   virtual std::size_t next_cut(std::size_t /*b*/, std::size_t /*token*/) const { return kNoCut; }
 
  private:
+  // Phases [begin, end) that have so many queries each.
+  struct Phases {
+    std::size_t begin;
+    std::size_t end;
+    std::size_t rows;
+  };
+  // Where a tile's queries are: rows of a phase.
+  struct Place {
+    std::size_t phase = 0;
+    std::size_t first = 0;
+    std::size_t lanes = 0;
+  };
+  // Whether no new tile begins but where one is full. Then its place is known without looking at
+  // the phases before it, which may be as many as there are tokens.
+  bool uncut(std::size_t b) const;
+  std::array<Phases, 3> equal_phases(std::size_t b, std::size_t step) const;
+  Place place(std::size_t b, std::size_t step, std::size_t t) const;
   // Calls f(first, last) with the real queries of a phase between two cuts, as rows of it.
   template <class F>
   void for_each_piece(std::size_t b, std::size_t step, std::size_t phase, F f) const;

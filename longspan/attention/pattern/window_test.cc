@@ -3,7 +3,11 @@
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+
 #include "longspan/attention/exact/flash.h"
+#include "longspan/attention/pattern/window_pattern.h"
 #include "longspan/attention/pattern/window_ref.h"
 #include "longspan/base/error.h"
 #include "longspan/testing/check_attention.h"
@@ -142,6 +146,36 @@ TEST(Window, CostsWhatItsKeysCost) {
 TEST(Window, RefusesNonsense) {
   EXPECT_THROW(WindowAttention::can({.dilation = 0}), Error);
   EXPECT_THROW(WindowAttention().check({.m = 3, .n = 5, .d = 4, .e = 4}), Error);
+}
+
+// Every query is in one tile, one of its phase, whatever the distance of neighbours and of the first
+// query from the first key.
+TEST(WindowPattern, TilesHaveEveryQueryOnce) {
+  for (const std::size_t m : {1U, 5U, 64U, 65U, 200U}) {
+    for (const std::size_t offset : {0U, 1U, 7U, 130U}) {
+      for (const std::size_t dilation : {1U, 2U, 3U, 64U, 131U, 10'000'000U}) {
+        SCOPED_TRACE(fmt::format("{} queries from {} on, dilation {}", m, offset, dilation));
+        const AttentionShape shape{.m = m, .n = m + offset, .causal = true};
+        const WindowPattern pattern(shape, 2, 0, dilation);
+        std::array<KeyRange, 1> room{};
+        std::vector<int> seen(m, 0);
+        std::size_t before = 0;
+        for (std::size_t t = 0; t < pattern.tiles(0, 0); ++t) {
+          const PatternTile at = pattern.tile(0, 0, t, room);
+          EXPECT_GE(at.phase, before);
+          before = at.phase;
+          // The first query of the phase, then every dilation-th.
+          const std::size_t first = (at.phase + dilation - offset % dilation) % dilation;
+          for (std::size_t lane = 0; lane < at.tile.lanes; ++lane) {
+            const std::size_t query = first + (at.tile.first + lane) * dilation;
+            ASSERT_LT(query, m);
+            ++seen[query];
+          }
+        }
+        EXPECT_TRUE(std::ranges::all_of(seen, [](int times) { return times == 1; }));
+      }
+    }
+  }
 }
 
 }  // namespace window_test
