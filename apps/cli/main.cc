@@ -156,12 +156,12 @@ int run_and_explain(int argc, char** argv) {
 }  // namespace longspan::cli
 
 int main(int argc, char** argv) {
-  using namespace longspan::cli;
-  std::set_terminate(end_with_a_sentence);
-  std::atexit(explain_exit);
-  watch_for_stops();
-  prepare_streams();
-  const int status = finish_output(run_and_explain(argc, argv));
-  running = false;
+  namespace cli = longspan::cli;
+  std::set_terminate(cli::end_with_a_sentence);
+  std::atexit(cli::explain_exit);
+  cli::watch_for_stops();
+  cli::prepare_streams();
+  const int status = cli::finish_output(cli::run_and_explain(argc, argv));
+  cli::running = false;
   return status;
 }

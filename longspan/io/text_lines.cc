@@ -43,7 +43,8 @@ void read_lines(std::string_view who, const std::filesystem::path& path,
     std::size_t begin = 0;
     for (std::size_t end = held.find('\n', kept); end != std::string::npos;
          end = held.find('\n', begin)) {
-      give(std::string_view(held).substr(begin, end - begin), first + begin);
+      const std::string_view text = held;
+      give(text.substr(begin, end - begin), first + begin);
       begin = end + 1;
     }
     held.erase(0, begin);

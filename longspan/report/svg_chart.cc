@@ -57,13 +57,13 @@ class Scale {
   std::vector<double> powers(bool binary) const {
     std::vector<double> all;
     const double unit = binary ? std::log10(2.0) : 1.0;
-    const double every = std::max(1.0, std::ceil((most_ - least_) / unit / 7.0));
-    for (double i = std::ceil(least_ / unit); i * unit <= most_; i += 1.0) {
-      if (std::fmod(i, every) == 0.0) all.push_back(std::pow(10.0, i * unit));
+    const int every = std::max(1, static_cast<int>(std::ceil((most_ - least_) / unit / 7.0)));
+    for (int i = static_cast<int>(std::ceil(least_ / unit)); i * unit <= most_; ++i) {
+      if (i % every == 0) all.push_back(std::pow(10.0, i * unit));
     }
     if (binary || all.size() >= 3) return all;
     all.clear();
-    for (double decade = std::floor(least_); decade <= most_; decade += 1.0) {
+    for (int decade = static_cast<int>(std::floor(least_)); decade <= most_; ++decade) {
       for (const double digit : {1.0, 2.0, 5.0}) {
         const double v = decade + std::log10(digit);
         if (v >= least_ && v <= most_) all.push_back(std::pow(10.0, v));

@@ -34,13 +34,14 @@ Line read_line(std::string_view text, const std::filesystem::path& path, std::si
 // What stays of the log; `seconds` become those of its last line.
 std::string kept_lines(const std::filesystem::path& path, std::uint64_t step, bool evaluation_due,
                        double& seconds) {
-  const std::string all = read_file("train", path, kMostData);
+  const std::string held = read_file("train", path, kMostData);
+  const std::string_view all = held;
   std::string kept;
   std::size_t number = 0;
   for (std::size_t begin = 0; begin < all.size();) {
     const std::size_t end = all.find('\n', begin);
     if (end == std::string::npos) break;  // a line that was cut off came behind every checkpoint
-    const std::string_view text = std::string_view(all).substr(begin, end - begin);
+    const std::string_view text = all.substr(begin, end - begin);
     begin = end + 1;
     const Line line = read_line(text, path, ++number);
     const bool again = line.step == step && evaluation_due && line.evaluation;

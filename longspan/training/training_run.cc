@@ -69,11 +69,13 @@ TrainingRun::TrainingRun(const TrainingOptions& options) : options_(options) {
           "--eval-every of at most {}",
           course.steps, course.eval_every, course.steps);
   const auto data = config_.options.find("data");
+  std::string_view examined = task_->name();
+  if (data != config_.options.end()) examined = data->second;
   require(course.eval_every == 0 || course.eval_every > course.steps ||
               task_->examples(task_->held_out()) > 0,
           "[train] {} has no examples that are held out to judge by; need more of them, or "
           "--eval-every 0",
-          data == config_.options.end() ? task_->name() : std::string_view(data->second));
+          examined);
   const ModelNeeds needs = task_->needs();
   shape_ = {.batch = config_.data.batch * config_.model.sequences_each(),
             .length = needs.length,

@@ -97,7 +97,8 @@ class PictureDrawing {
   // A dash from `p`, or nothing where it would come near something.
   std::optional<std::vector<Point>> dash(const Path& path, const Point& p, double angle) const {
     std::vector<Point> dots;
-    for (double along = 0.0; along <= kDash; along += kDot) {
+    for (int i = 0; i * kDot <= kDash; ++i) {
+      const double along = i * kDot;
       const Point dot{p.x + along * std::cos(angle), p.y + along * std::sin(angle)};
       if (!free(dot) || crosses(path, dot)) return std::nullopt;
       dots.push_back(dot);
@@ -155,9 +156,12 @@ class PictureDrawing {
 
   void mark(PathPicture& picture, const Point& centre) const {
     const double most = static_cast<double>(rules_.side - 1);
-    for (double y = std::max(0.0, centre.y - 2.0); y <= std::min(most, centre.y + 2.0); y += 1.0) {
-      for (double x = std::max(0.0, centre.x - 2.0); x <= std::min(most, centre.x + 2.0);
-           x += 1.0) {
+    const Point last{std::min(most, centre.x + 2.0), std::min(most, centre.y + 2.0)};
+    for (int row = 0; row < 5; ++row) {
+      for (int column = 0; column < 5; ++column) {
+        const double x = std::max(0.0, centre.x - 2.0) + column;
+        const double y = std::max(0.0, centre.y - 2.0) + row;
+        if (x > last.x || y > last.y) continue;
         if (distance({std::round(x), std::round(y)}, centre) <= kMark) at(picture, x, y) = kMarkInk;
       }
     }
