@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Whether two builds of longspan compute the same bits.
 
-    compare_binaries.py BEFORE AFTER [--steps N]
+    compare_binaries.py BEFORE AFTER [--steps N] [--init-deviation 0.02]
 
 Trains the same small models with both programs, seed by seed: every mechanism, learning rule and
 wiring that the command line can train, on bundled text and images. Compares the tensors of the
-checkpoints by name, bit by bit. Prints one line for each run and `N passed, N failed` last.
+checkpoints by name, bit by bit. Prints one line for each run and `N passed, N failed` last. AFTER
+may be told to draw its first transformers as a BEFORE did that could not be told.
 """
 import argparse
 import itertools
@@ -69,12 +70,17 @@ def main():
     parser.add_argument("before")
     parser.add_argument("after")
     parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--init-deviation", help="for AFTER alone")
     options = parser.parse_args()
     passed = failed = 0
     with tempfile.TemporaryDirectory() as scratch:
         for i, (name, arguments) in enumerate(runs(options.before)):
-            a, b = (train(program, arguments, pathlib.Path(scratch) / f"{i}{which}", options.steps)
-                    for which, program in (("a", options.before), ("b", options.after)))
+            drawn = ["--init-deviation", options.init_deviation] \
+                if options.init_deviation and "--hidden" not in arguments else []
+            a, b = (train(program, arguments + more, pathlib.Path(scratch) / f"{i}{which}",
+                          options.steps)
+                    for which, program, more in (("a", options.before, []),
+                                                 ("b", options.after, drawn)))
             if isinstance(a, str) or isinstance(b, str):
                 same, what = a == b, f"refused: {a if isinstance(a, str) else b}"
             else:
