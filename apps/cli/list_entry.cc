@@ -149,6 +149,7 @@ Explanation explained(const TaskEntry& t) {
     e.facts.emplace_back("judged", judged_text(r));
     e.examples.push_back(fmt::format("longspan advise --task {} --length 16384", t.name));
   }
+  e.page = fmt::format("docs/tasks/{}.md", t.name);
   return e;
 }
 

@@ -352,7 +352,7 @@ void show_help(CLI::App& command, const TrainOptions& o, const TaskEntry* task) 
   std::string footer;
   if (task == nullptr) {
     footer = "Tasks (longspan train TASK --help has the options of each):\n";
-    for (const TaskEntry& t : tasks()) footer += fmt::format("  {:<10}{}\n", t.name, t.summary);
+    for (const TaskEntry& t : tasks()) footer += fmt::format("  {:<12}{}\n", t.name, t.summary);
   }
   footer += "Examples:";
   const std::string own = fmt::format("train {} ", task == nullptr ? "" : task->name);

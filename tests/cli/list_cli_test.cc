@@ -87,7 +87,14 @@ TEST(List, ExplainsEverythingElse) {
   for (const Preset& p : presets()) EXPECT_EQ(listed(p.name).at("source"), p.source);
   for (const RuleEntry& r : rules()) EXPECT_EQ(listed(r.name).at("summary"), r.summary);
   for (const TaskEntry& t : tasks()) {
-    EXPECT_EQ(listed(t.name).at("options").size(), t.options().size()) << t.name;
+    const nlohmann::json json = listed(t.name);
+    EXPECT_EQ(json.at("options").size(), t.options().size()) << t.name;
+    const std::string page =
+        read_bytes(std::filesystem::path(LONGSPAN_SOURCE_DIR) / json.at("page").get<std::string>());
+    for (const nlohmann::json& option : json.at("options")) {
+      EXPECT_THAT(page, HasSubstr(fmt::format("`--{}`", option.at("name").get<std::string>())))
+          << t.name;
+    }
   }
   expect_wrong_input(longspan({"list", "bigbrd"}), "did you mean 'bigbird'?");
 }
