@@ -97,7 +97,10 @@ void add_exponential(const Course& course, double tau, IntensityTerm& t) {
   constexpr double kConstants = 40.0;
   const double settled = std::min(tau, kConstants / course.delta);
   const double halves = std::ceil(2.0 * course.delta * settled);
-  add_panels(course, settled, static_cast<std::size_t>(std::clamp(halves, 1.0, 80.0)), t);
+  // Scores that are not finite have one panel too, and an integral that says so.
+  constexpr double kMost = 80.0;
+  const double panels = halves >= 1.0 ? std::min(halves, kMost) : 1.0;
+  add_panels(course, settled, static_cast<std::size_t>(panels), t);
   t.integral += (tau - settled) * softplus(course.b);
   t.d_integral[1] += (tau - settled) * sigmoid(course.b);
 }

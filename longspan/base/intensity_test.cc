@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <vector>
 
@@ -75,6 +77,16 @@ TEST(Intensity, IntegratesInSeveralWays) {
     }
   }
   EXPECT_LT(std::abs(off), 4.0 * std::sqrt(spread));
+}
+
+// Nobody waits for what diverged.
+TEST(Intensity, ScoresThatAreNotFiniteHaveAnEnd) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const float r : {kInfinity, -kInfinity, std::nanf("")}) {
+    const std::array<float, 3> scores = {0.5F, -0.25F, r};
+    const double integral = Intensities(Decay::kExponential, scores).term(0, 2.0).integral;
+    EXPECT_TRUE(std::isnan(integral) || r == -kInfinity) << r << ": " << integral;
+  }
 }
 
 }  // namespace intensity_test

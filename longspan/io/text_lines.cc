@@ -11,6 +11,7 @@ namespace longspan {
 namespace {
 
 constexpr std::size_t kRead = std::size_t{1} << 20U;  // bytes at a time
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 }  // namespace
 
@@ -27,6 +28,10 @@ void read_lines(std::string_view who, const std::filesystem::path& path,
   const auto give = [&](std::string_view text, std::uint64_t offset) {
     ++line.number;
     line.offset = offset;
+    if (offset == 0 && text.starts_with(kByteOrderMark)) {
+      text.remove_prefix(kByteOrderMark.size());
+      line.offset = kByteOrderMark.size();
+    }
     if (text.ends_with('\r')) text.remove_suffix(1);
     line.text = text;
     if (text.empty()) return;
@@ -54,6 +59,12 @@ void read_lines(std::string_view who, const std::filesystem::path& path,
   }
   if (!held.empty()) give(held, file.size() - held.size());
   require(any, "[{}] {} is empty; need at least one line", who, path.string());
+}
+
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return lower;
 }
 
 }  // namespace longspan

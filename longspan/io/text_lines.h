@@ -31,8 +31,12 @@ struct TextLine {
 // No line of a data set is longer.
 inline constexpr std::size_t kLongestLine = std::size_t{256} << 20U;
 
-// Calls `each` for every line that is not empty. Throws Error, "[who] …", where there is none.
+// Calls `each` for every line that is not empty; a byte order mark before the first is none of it.
+// Throws Error, "[who] …", where there is none.
 void read_lines(std::string_view who, const std::filesystem::path& path,
                 const std::function<void(const TextLine&)>& each);
+
+// With the letters of ASCII in lower case, for words that people write either way.
+std::string lower_case(std::string_view text);
 
 }  // namespace longspan

@@ -41,6 +41,18 @@ TEST(TextLines, SayWhereTheyBegin) {
   EXPECT_EQ(lines, 6U);
 }
 
+TEST(TextLines, AByteOrderMarkIsNoneOfTheFirst) {
+  const testing::TemporaryDirectory scratch;
+  testing::write_bytes(scratch / "a", "\xEF\xBB\xBFone\n\xEF\xBB\xBFtwo\n");
+  std::vector<std::pair<std::string, std::uint64_t>> lines;
+  read_lines("who", scratch / "a",
+             [&](const TextLine& line) { lines.emplace_back(line.text, line.offset); });
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_EQ(lines[0].first, "one");
+  EXPECT_EQ(lines[0].second, 3U);
+  EXPECT_EQ(lines[1].first, "\xEF\xBB\xBFtwo") << "it is one at the beginning alone";
+}
+
 // Of lines across the ends of what is read at a time.
 TEST(TextLines, AreWholeWhateverTheirLength) {
   const testing::TemporaryDirectory scratch;

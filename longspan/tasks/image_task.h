@@ -36,6 +36,7 @@ class ImageTask final : public Task {
   Criterion criterion() const override { return kByAccuracy; }
   bool needs_data() const override { return true; }
   std::string_view idle(std::string_view option) const override;
+  Protocol protocol() const override { return {.options = {{"model", "encoder"}}}; }
   std::vector<Family> families() const override { return {Family::kPerceptron, Family::kEncoder}; }
   void open() override;
   std::string checksum() const override;

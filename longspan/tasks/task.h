@@ -50,6 +50,7 @@ struct Protocol {
   std::uint64_t steps = 1000;
   std::size_t batch = 32;
   double learning_rate = 1e-3;
+  TaskOptions options = {};  // of the task, unless typed
 };
 
 enum class Split : std::uint8_t { kTraining, kValidation, kTest, kAll };
@@ -191,6 +192,14 @@ class Task {
   virtual bool learns_vocabulary() const { return false; }
   virtual const Vocabulary* vocabulary() const { return nullptr; }
   virtual void use(const Vocabulary& /*vocabulary*/) {}
+  // Of tasks whose data name their classes: the names, which a trained model keeps, and which before
+  // open() take the place of those of the data: other data may lack some of them.
+  virtual std::vector<std::string> class_names() const { return {}; }
+  virtual void use_classes(std::vector<std::string> /*names*/) {}
+  // Further facts of the training data without which a model's answers mean nothing, such as the
+  // unit of its times: likewise.
+  virtual TaskOptions learned() const { return {}; }
+  virtual void use_learned(const TaskOptions& /*facts*/) {}
   // Tokens that a model reads besides.
   virtual std::size_t added_tokens() const { return 0; }
   // Whether it hides tokens from the model: the one behind the vocabulary stands for them.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -118,11 +119,29 @@ std::optional<Vocabulary> vocabulary_from(const json& vocabulary,
   }
 }
 
+std::vector<std::string> classes_from(const json& object, std::size_t count,
+                                      const std::filesystem::path& directory) {
+  const auto it = object.find("classes");
+  if (it == object.end()) return {};
+  const auto is_name = [](const json& name) { return name.is_string(); };
+  require(it->is_array() && std::ranges::all_of(*it, is_name) && it->size() == count,
+          "[checkpoint] {}: 'classes' in config.json cannot be read; need the names of the "
+          "model's {} classes",
+          directory.string(), count);
+  std::vector<std::string> names = *it;
+  require(std::set<std::string_view>(names.begin(), names.end()).size() == count,
+          "[checkpoint] {}: 'classes' in config.json has a name twice; need each once",
+          directory.string());
+  return names;
+}
+
 }  // namespace
 
 std::unique_ptr<Task> RunConfig::make_task() const {
   std::unique_ptr<Task> task = find_task(data.task).make(options);
   if (vocabulary) task->use(*vocabulary);
+  if (!classes.empty()) task->use_classes(classes);
+  if (!learned.empty()) task->use_learned(learned);
   return task;
 }
 
@@ -151,6 +170,8 @@ json to_json(const RunConfig& config) {
   object["vocabulary"] = {{"kind", config.vocabulary ? config.vocabulary->kind() : "none"},
                           {"code_points", config.vocabulary ? config.vocabulary->code_points()
                                                             : std::vector<std::uint32_t>{}}};
+  if (!config.classes.empty()) object["classes"] = config.classes;
+  if (!config.learned.empty()) object["learned"] = config.learned;
   return object;
 }
 
@@ -182,6 +203,15 @@ RunConfig run_config_from(const json& object, const std::filesystem::path& direc
   require(tokens == config.model.vocab,
           "[checkpoint] {}: the vocabulary has {} tokens; the model {}", directory.string(), tokens,
           config.model.vocab);
+  config.classes = classes_from(object, config.model.classes, directory);
+  if (const auto learned = object.find("learned"); learned != object.end()) {
+    const auto is_text = [](const auto& fact) { return fact.is_string(); };
+    require(learned->is_object() && std::ranges::all_of(*learned, is_text),
+            "[checkpoint] {}: 'learned' in config.json cannot be read; need texts by name",
+            directory.string());
+    config.learned = learned->get<TaskOptions>();
+    static_cast<void>(config.make_task());  // it knows what they may be
+  }
   return config;
 }
 

@@ -6,6 +6,8 @@
 //                 teacher    TeacherConfig, of earlier versions not
 //                 course     CourseConfig; of version 0.1 not, which went on for schedule_steps
 //                 vocabulary of a task that learned it from its data
+//                 classes    names, of a task whose data have them; of earlier versions not
+//                 learned    what else a task must know of its training data; likewise
 //
 // The checkpoint's metadata have the step and the order in which the parameters lie in their block,
 // which is the order of the optimiser's averages.
@@ -17,6 +19,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "longspan/base/distillation_config.h"
 #include "longspan/base/number.h"
@@ -97,6 +100,8 @@ struct RunConfig {
   CourseConfig course;
   TeacherConfig teacher;
   std::optional<Vocabulary> vocabulary;
+  std::vector<std::string> classes;  // names, where the data have them
+  TaskOptions learned;               // of the training data
 
   // The task as it was configured, not yet opened.
   std::unique_ptr<Task> make_task() const;

@@ -127,8 +127,15 @@ void TrainingRun::begin() {
   config_.data.checksum = task_->checksum();
   if (given) config_.data.data_path = absolute_path(config_.options["data"]);
   if (const Vocabulary* vocabulary = task_->vocabulary()) config_.vocabulary = *vocabulary;
+  config_.classes = task_->class_names();
+  config_.learned = task_->learned();
   if (config_.teacher.given()) {
     config_.teacher.path = absolute_path(config_.teacher.directory);
+    std::error_code ignored;
+    require(!options_.saves ||
+                !std::filesystem::equivalent(config_.teacher.path, options_.out, ignored),
+            "[train] --teacher {} is --out, where the student replaces it; need another directory",
+            config_.teacher.directory);
     config_.teacher.checksum = checkpoint_checksum(config_.teacher.path);
   }
   complete(config_);

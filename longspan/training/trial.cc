@@ -78,6 +78,9 @@ TrialModel trial_model(const RunConfig& config) {
           "[{}] no examples are held out to judge by; need some", task->name());
   ModelConfig model = config.model;
   const ModelNeeds needs = task->needs();
+  require(needs.family != Family::kPerceptron,
+          "[{}] a perceptron has no attention that could be compared; need model=encoder",
+          task->name());
   fit(needs, /*hidden=*/config.model.d_model, model);
   return {std::make_unique<Model>(model),
           {.batch = config.data.batch * model.sequences_each(),

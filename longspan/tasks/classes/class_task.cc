@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "longspan/base/error.h"
+#include "longspan/io/file.h"
 
 namespace longspan {
 
@@ -20,6 +21,8 @@ Labelled& LabelledSplits::next(std::optional<Split> split) {
 
 void ClassTask::open() {
   splits_ = read();
+  const bool trained = !names_.empty();  // what follows is then no more to be learned from
+  names_ = splits_->classes;
   const TaskOptions given = options();
   const auto data = given.find("data");
   const bool drawn = data == given.end() || data->second.empty();
@@ -27,9 +30,10 @@ void ClassTask::open() {
   require(splits_->training.size() > 0, "[{}] {}: no examples to train on; need at least one",
           name(), source);
   const std::span<const std::int32_t> labels = splits_->training.labels();
-  require(std::ranges::any_of(labels, [&](std::int32_t l) { return l != labels.front(); }),
-          "[{}] {}: all {} examples are of class {}; need two classes", name(), source,
-          labels.size(), labels.front());
+  require(
+      trained || std::ranges::any_of(labels, [&](std::int32_t l) { return l != labels.front(); }),
+      "[{}] {}: all {} examples are of class {}; need two classes", name(), source, labels.size(),
+      labels.front());
   for (const Labelled* set : sets(Split::kAll)) {
     for (const std::int32_t label : set->labels()) {
       classes_ = std::max(classes_, static_cast<std::size_t>(label) + 1);
@@ -179,22 +183,23 @@ Judgement ClassTask::judge(Split split, const Tally& tally) const {
   const double most = majority(split);
   const std::string_view what = parts() == 1 ? "sequences" : "pairs";
   const std::string accuracy = fmt::format("{:.2f} %", 100.0 * tally.accuracy());
-  Judgement q{
-      .split = split,
-      .counted = std::string(what),
-      .count = tally.counted,
-      .metrics = {{"loss", tally.mean_loss(), fmt::format("{:.4f}", tally.mean_loss())},
-                  {"accuracy", tally.accuracy(),
-                   fmt::format("{} (the most common class: {:.2f} %)", accuracy, 100.0 * most)},
-                  {"majority", most, ""}},
-      .subject = fmt::format("{} {} {}", tally.counted, name_of(split), what),
-      .line = fmt::format("loss {:.4f}, accuracy {}", tally.mean_loss(), accuracy)};
+  Judgement q{.split = split,
+              .counted = std::string(what),
+              .count = tally.counted,
+              .metrics = {{"loss", tally.mean_loss(), fmt::format("{:.4f}", tally.mean_loss())},
+                          {"accuracy", tally.accuracy(),
+                           fmt::format("{} (the most common class of training: {:.2f} %)", accuracy,
+                                       100.0 * most)},
+                          {"majority", most, ""}},
+              .subject = fmt::format("{} {} {}", tally.counted, name_of(split), what),
+              .line = fmt::format("loss {:.4f}, accuracy {}", tally.mean_loss(), accuracy)};
   for (std::size_t c = 0; c < tally.by_class.size(); ++c) {
     const ClassTally& own = tally.by_class[c];
     if (own.counted == 0) continue;
     const double right = static_cast<double>(own.correct) / static_cast<double>(own.counted);
-    q.metrics.push_back({fmt::format("accuracy_of_class_{}", c), right,
-                         fmt::format("{:.2f} % of {}", 100.0 * right, own.counted)});
+    q.metrics.push_back({fmt::format("accuracy_of_class_{}",
+                                     names_.empty() ? std::to_string(c) : printable(names_[c])),
+                         right, fmt::format("{:.2f} % of {}", 100.0 * right, own.counted)});
   }
   return q;
 }

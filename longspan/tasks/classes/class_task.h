@@ -25,6 +25,7 @@ struct LabelledSplits {
   Labelled training;
   Labelled validation;
   Labelled test;
+  std::vector<std::string> classes;  // their names, where the data have them
 
   // Where the next example belongs: to its split, or, where that is not said, the last two of every
   // ten to validation and test.
@@ -40,6 +41,8 @@ class ClassTask : public Task {
   void open() override;
   Criterion criterion() const override { return kByAccuracy; }
   std::string checksum() const override;
+  std::vector<std::string> class_names() const override { return names_; }
+  void use_classes(std::vector<std::string> names) override { names_ = std::move(names); }
   ModelNeeds needs() const override;
   std::size_t examples(Split split) const override;
   Split held_out() const override;
@@ -62,8 +65,8 @@ class ClassTask : public Task {
   // Sequences of an example, one or two.
   virtual std::size_t parts() const { return 1; }
   virtual std::size_t vocabulary_size() const = 0;
-  // As many as the labels of the data say.
-  virtual std::size_t class_count() const { return classes_; }
+  // As many as have names, or as the labels of the data say.
+  virtual std::size_t class_count() const { return names_.empty() ? classes_ : names_.size(); }
   virtual std::size_t longest() const = 0;  // tokens that a model must take
 
   struct Example {
@@ -80,6 +83,7 @@ class ClassTask : public Task {
   double majority(Split split) const;
 
   std::optional<LabelledSplits> splits_;
+  std::vector<std::string> names_;  // of the classes
   std::size_t classes_ = 0;
   Bucketed bucketed_;
   // The examples of an evaluation by rising length.

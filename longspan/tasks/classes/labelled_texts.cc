@@ -1,11 +1,12 @@
 #include "longspan/tasks/classes/labelled_texts.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <set>
 #include <span>
 
@@ -37,8 +38,10 @@ bool parse_json_text(std::string_view line, std::vector<std::uint8_t>& tokens) {
 
 class LabelledReader {
  public:
-  LabelledReader(std::string_view who, std::size_t bytes) : who_(who), bytes_(bytes) {
+  LabelledReader(std::string_view who, std::size_t bytes, const std::vector<std::string>& known)
+      : who_(who), bytes_(bytes), closed_(!known.empty()) {
     found_.files = std::make_shared<ExampleFiles>(who);
+    for (const std::string& label : known) number_of_label(label);
   }
 
   void file(const fs::path& path, std::optional<Split> split) {
@@ -46,6 +49,7 @@ class LabelledReader {
     const std::uint32_t as_json = found_.files->add(path, &parse_json_text);
     const std::uint32_t as_it_is = found_.files->add(path, &parse_bytes_as_tokens);
     std::optional<bool> label_first;
+    folded_.reset();
     read_lines(who_, path, [&](const TextLine& line) {
       if (line.text.starts_with('{')) {
         add_json(line, as_json, split);
@@ -54,6 +58,13 @@ class LabelledReader {
       }
     });
     split_folds(first);
+    // A text that nobody wrote twice is no class.
+    constexpr std::size_t kSurelyClasses = 64;
+    require(!label_first || found_.labels.size() <= kSurelyClasses ||
+                2 * found_.labels.size() <= found_.texts.size(),
+            "[{}] {}: {} labels of {} texts; need the label first in a line, or a first line "
+            "'text<tab>label'",
+            who_, path.string(), found_.labels.size(), found_.texts.size());
   }
 
   // A directory per class, and in it a file per text.
@@ -63,6 +74,8 @@ class LabelledReader {
       const std::string label = folder.filename().string();
       // What is known of no class, as the unlabelled texts of IMDB.
       if (label.starts_with("unsup")) continue;
+      require(!closed_ || numbers_.contains(label), "[{}] {}: the class is none that is known: {}",
+              who_, folder.string(), known_text());
       for (const fs::path& file : entries(folder)) {
         if (!fs::is_regular_file(file)) continue;
         const std::uint64_t size = File(who_, file).size();
@@ -104,28 +117,51 @@ class LabelledReader {
     line.require(text > 0, "the text is empty");
     line.require(!label.empty() && label.size() <= 256, "a label of {} bytes; need 1 to 256",
                  label.size());
+    line.require(!closed_ || numbers_.contains(label), "label '{}' is none that is known: {}",
+                 printable(label), known_text());
     constexpr std::size_t kMostLabels = 65536;
     line.require(found_.labels.size() < kMostLabels || numbers_.contains(label),
                  "'{}' is one class more than {}; need fewer", printable(label), kMostLabels);
   }
 
+  // "cat, dog, …"
+  std::string known_text() const {
+    constexpr std::size_t kShown = 8;
+    const std::size_t shown = std::min(kShown, found_.labels.size());
+    const auto first = std::span(found_.labels).first(shown);
+    return fmt::format("{}{}", printable(fmt::format("{}", fmt::join(first, ", "))),
+                       shown < found_.labels.size() ? ", …" : "");
+  }
+
+  static std::int16_t fold_of(const TextLine& line, const json& fold) {
+    line.require(fold.is_number_integer() && fold >= 0 && fold < 1000,
+                 "fold {}; need a whole number from 0 to 999", printable(fold.dump()));
+    return fold.get<std::int16_t>();
+  }
+
   void add_json(const TextLine& line, std::uint32_t file, std::optional<Split> split) {
     const json object = json::parse(line.text, nullptr, false);
-    line.require(object.is_object(), "no JSON object; need {{\"text\": …, \"label\": …}}");
+    line.require(object.is_object(), "not a JSON object; need {{\"text\": …, \"label\": …}}");
     const auto text = object.find("text");
     const auto label = object.find("label");
-    line.require(text != object.end() && text->is_string(), "no \"text\"; need one, a string");
-    line.require(label != object.end() && (label->is_string() || label->is_number_integer()),
-                 "no \"label\"; need one, a whole number or a string");
+    line.require(text != object.end(), "no \"text\"; need one, a string");
+    line.require(text->is_string(), "\"text\" is {}; need a string", printable(text->dump()));
+    line.require(label != object.end(), "no \"label\"; need one, a whole number or a string");
+    line.require(label->is_string() || label->is_number_integer(),
+                 "\"label\" is {}; need a whole number or a string", printable(label->dump()));
     std::int16_t fold_of_it = -1;
     if (const auto said = object.find("split"); said != object.end()) {
       const std::string word = said->is_string() ? said->get<std::string>() : said->dump();
       split = split_of(word);
       line.require(split.has_value(), "split '{}'; need train, valid or test", printable(word));
-    } else if (const auto fold = object.find("fold"); fold != object.end()) {
-      line.require(fold->is_number_integer() && *fold >= 0 && *fold < 1000,
-                   "fold {}; need a whole number from 0 to 999", printable(fold->dump()));
-      fold_of_it = fold->get<std::int16_t>();
+    } else {
+      const auto fold = object.find("fold");
+      const bool folded = fold != object.end();
+      line.require(folded_.value_or(folded) == folded, "{}; need it in all lines or in none",
+                   folded ? "a \"fold\", which lines before have not"
+                          : "no \"fold\", which lines before have");
+      folded_ = folded;
+      if (folded) fold_of_it = fold_of(line, *fold);
     }
     const std::string named = label->is_string() ? label->get<std::string>() : label->dump();
     const std::size_t size = text->get_ref<const std::string&>().size();
@@ -147,7 +183,8 @@ class LabelledReader {
     const std::string_view second = line.text.substr(tab + 1);
     if (!label_first) {
       const auto is_title = [](std::string_view word) {
-        return word == "label" || word == "Target";
+        const std::string plain = lower_case(word);
+        return plain == "label" || plain == "target" || plain == "class";
       };
       label_first = !is_title(second);
       if (is_title(first) || is_title(second)) return;
@@ -163,23 +200,29 @@ class LabelledReader {
                             .split = split});
   }
 
-  // Of the texts from `first` on that say theirs.
+  // Of the texts from `first` on that say theirs. One fold is no division.
   void split_folds(std::size_t first) {
     std::set<std::int16_t> all;
     const std::span<LabelledText> texts = std::span(found_.texts).subspan(first);
     for (const LabelledText& t : texts) {
       if (t.fold >= 0) all.insert(t.fold);
     }
+    if (all.size() < 2) return;
+    const std::size_t test = std::max<std::size_t>(1, all.size() / 5);
+    const std::size_t validation = all.size() == 2 ? 0 : std::max<std::size_t>(1, all.size() / 10);
     for (LabelledText& t : texts) {
       if (t.fold < 0) continue;
-      const auto rank = static_cast<std::size_t>(std::distance(all.begin(), all.find(t.fold)));
-      const std::size_t tenth = 10 * rank / all.size();
-      t.split = tenth >= 8 ? Split::kTest : tenth == 7 ? Split::kValidation : Split::kTraining;
+      const auto behind = static_cast<std::size_t>(std::distance(all.find(t.fold), all.end())) - 1;
+      t.split = behind < test                ? Split::kTest
+                : behind < test + validation ? Split::kValidation
+                                             : Split::kTraining;
     }
   }
 
   std::string_view who_;
   std::size_t bytes_;
+  bool closed_;                 // no other labels than those that were known before
+  std::optional<bool> folded_;  // whether the lines of the file say their fold
   LabelledTexts found_;
   std::map<std::string, std::int32_t, std::less<>> numbers_;  // of labels
 };
@@ -192,8 +235,9 @@ std::optional<Split> split_of(std::string_view word) {
   return word.starts_with("test") ? std::optional(Split::kTest) : std::nullopt;
 }
 
-LabelledTexts read_labelled_texts(std::string_view who, const fs::path& data, std::size_t bytes) {
-  LabelledReader reader(who, bytes);
+LabelledTexts read_labelled_texts(std::string_view who, const fs::path& data, std::size_t bytes,
+                                  const std::vector<std::string>& known) {
+  LabelledReader reader(who, bytes, known);
   std::error_code ignored;
   const bool of_files = !fs::is_directory(data, ignored);
   const auto has_folders = [&](const fs::path& path) {
@@ -220,19 +264,14 @@ LabelledTexts read_labelled_texts(std::string_view who, const fs::path& data, st
   return found;
 }
 
-std::vector<std::int32_t> number_classes(const std::vector<std::string>& labels) {
-  const auto before = [&](std::size_t a, std::size_t b) {
-    const auto x = number_of(labels[a]);
-    const auto y = number_of(labels[b]);
+std::vector<std::string> in_order_of_classes(std::vector<std::string> labels) {
+  std::ranges::sort(labels, [](const std::string& a, const std::string& b) {
+    const auto x = number_of(a);
+    const auto y = number_of(b);
     if (x && y && *x != *y) return *x < *y;
-    return x.has_value() != y.has_value() ? x.has_value() : labels[a] < labels[b];
-  };
-  std::vector<std::size_t> order(labels.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::sort(order, before);
-  std::vector<std::int32_t> numbers(labels.size());
-  for (std::size_t i = 0; i < order.size(); ++i) numbers[order[i]] = static_cast<std::int32_t>(i);
-  return numbers;
+    return x.has_value() != y.has_value() ? x.has_value() : a < b;
+  });
+  return labels;
 }
 
 }  // namespace longspan

@@ -25,17 +25,18 @@ struct LabelledText {
 struct LabelledTexts {
   std::shared_ptr<ExampleFiles> files;
   std::vector<LabelledText> texts;
-  std::vector<std::string> labels;  // as they came
+  std::vector<std::string> labels;  // `known` ones, or as they came
 };
 
 // The split that a word of the data names: train…, val… or dev…, test….
 std::optional<Split> split_of(std::string_view word);
 
-// Of each text the first `bytes`. Throws Error, "[who] file:line: …", for what is none.
+// Of each text the first `bytes`. Throws Error, "[who] file:line: …", for what is none, and for a
+// label that is none of the `known` where there are any.
 LabelledTexts read_labelled_texts(std::string_view who, const std::filesystem::path& data,
-                                  std::size_t bytes);
+                                  std::size_t bytes, const std::vector<std::string>& known = {});
 
-// The number of the class of each label: numbers come by value, others behind them by name.
-std::vector<std::int32_t> number_classes(const std::vector<std::string>& labels);
+// The labels in the order of their classes: numbers come by value, others behind them by name.
+std::vector<std::string> in_order_of_classes(std::vector<std::string> labels);
 
 }  // namespace longspan

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <initializer_list>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "longspan/base/error.h"
+#include "longspan/io/text_lines.h"
+#include "longspan/tasks/task.h"
 
 namespace longspan {
 
@@ -15,36 +15,44 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 5> kValidation = {"validation", "valid", "val", "dev",
-                                                         "eval"};
+struct WordOfSplit {
+  std::string_view word;
+  Split split;
+};
+constexpr std::array<WordOfSplit, 10> kSplitWords = {{{"train", Split::kTraining},
+                                                      {"training", Split::kTraining},
+                                                      {"trn", Split::kTraining},
+                                                      {"validation", Split::kValidation},
+                                                      {"valid", Split::kValidation},
+                                                      {"val", Split::kValidation},
+                                                      {"dev", Split::kValidation},
+                                                      {"eval", Split::kValidation},
+                                                      {"test", Split::kTest},
+                                                      {"testing", Split::kTest}}};
 
-bool has_word(const fs::path& path, std::string_view word) {
-  return path.filename().string().find(word) != std::string::npos;
-}
+// A name in lower case, around the last word of it that names a split.
+struct SplitName {
+  Split split;
+  std::string before;
+  std::string behind;
+};
 
-std::optional<fs::path> only_one(std::string_view who, const fs::path& directory,
-                                 const std::vector<fs::path>& files,
-                                 std::span<const std::string_view> words) {
-  std::optional<fs::path> found;
-  for (const fs::path& file : files) {
-    if (std::ranges::none_of(words, [&](std::string_view w) { return has_word(file, w); }))
-      continue;
-    require(!found, "[{}] {} has both {} and {}; need one of them in --data", who,
-            directory.string(), found ? found->filename().string() : "", file.filename().string());
-    found = file;
+std::optional<SplitName> split_name(const fs::path& path) {
+  const std::string name = lower_case(path.filename().string());
+  const auto is_letter = [](char c) { return c >= 'a' && c <= 'z'; };
+  std::optional<SplitName> found;
+  for (std::size_t begin = 0; begin < name.size();) {
+    std::size_t end = begin;
+    while (end < name.size() && is_letter(name[end])) ++end;
+    const auto word = std::ranges::find(
+        kSplitWords, std::string_view(name).substr(begin, end - begin), &WordOfSplit::word);
+    if (word != kSplitWords.end()) found = {word->split, name.substr(0, begin), name.substr(end)};
+    begin = end + 1;
   }
   return found;
 }
 
-std::optional<fs::path> sibling(const fs::path& training, std::string_view word) {
-  std::string name = training.filename().string();
-  name.replace(name.rfind("train"), 5, word);
-  std::error_code ignored;
-  const fs::path path = training.parent_path() / name;
-  return fs::is_regular_file(path, ignored) ? std::optional(path) : std::nullopt;
-}
-
-SplitFiles of_directory(std::string_view who, const fs::path& directory) {
+std::vector<fs::path> files_in(std::string_view who, const fs::path& directory) {
   std::vector<fs::path> files;
   std::error_code failed;
   for (const auto& entry : fs::directory_iterator(directory, failed)) {
@@ -52,27 +60,42 @@ SplitFiles of_directory(std::string_view who, const fs::path& directory) {
   }
   require(!failed, "[{}] {} could not be read: {}", who, directory.string(), failed.message());
   std::ranges::sort(files);
-  constexpr std::array<std::string_view, 1> kTraining = {"train"};
-  constexpr std::array<std::string_view, 1> kTest = {"test"};
-  const auto training = only_one(who, directory, files, kTraining);
-  require(training.has_value(), "[{}] {} has no file with 'train' in its name; need one, or a file",
-          who, directory.string());
-  return {*training, only_one(who, directory, files, kValidation),
-          only_one(who, directory, files, kTest)};
+  return files;
+}
+
+// The one file of the split whose name is `like` another, where that is given.
+std::optional<fs::path> only_one(std::string_view who, const fs::path& directory, Split split,
+                                 const std::optional<SplitName>& like) {
+  std::optional<fs::path> found;
+  for (const fs::path& file : files_in(who, directory)) {
+    const std::optional<SplitName> name = split_name(file);
+    if (!name || name->split != split) continue;
+    if (like && (name->before != like->before || name->behind != like->behind)) continue;
+    require(!found, "[{}] {} has both {} and {}; need one of them in --data", who,
+            directory.string(), found ? found->filename().string() : "", file.filename().string());
+    found = file;
+  }
+  return found;
 }
 
 }  // namespace
 
 SplitFiles split_files(std::string_view who, const fs::path& data) {
   std::error_code ignored;
-  if (fs::is_directory(data, ignored)) return of_directory(who, data);
-  if (!has_word(data, "train")) return {.training = data, .one = true};
-  SplitFiles files{.training = data};
-  for (const std::string_view word : kValidation) {
-    if (!files.validation) files.validation = sibling(data, word);
+  const bool is_directory = fs::is_directory(data, ignored);
+  const std::optional<SplitName> name = is_directory ? std::nullopt : split_name(data);
+  if (!is_directory && (!name || name->split != Split::kTraining)) {
+    return {.training = data, .one = true};
   }
-  files.test = sibling(data, "test");
-  return files;
+  fs::path directory = is_directory ? data : data.parent_path();
+  if (directory.empty()) directory = ".";
+  std::optional<fs::path> training = data;
+  if (is_directory) training = only_one(who, directory, Split::kTraining, name);
+  require(training.has_value(),
+          "[{}] {} has no file with the word 'train' in its name; need one, or a file", who,
+          data.string());
+  return {*training, only_one(who, directory, Split::kValidation, name),
+          only_one(who, directory, Split::kTest, name)};
 }
 
 }  // namespace longspan

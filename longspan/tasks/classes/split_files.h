@@ -1,9 +1,11 @@
 // The files of the splits of a data set, from what people type.
 //
-//   a directory             the one file in it whose name has "train", and likewise "val" or
-//                           "dev", of which "eval" is one, and "test"
-//   a file, "…train….tsv"   the same, of the files whose names differ in that word alone
+//   a directory             the one file in it whose name has the word "train", and likewise "val"
+//                           or "dev" or "eval", and "test"
+//   a file, "…train….tsv"   the same, of the files beside it whose names differ in that word alone
 //   any other file          all there is: cut into 80, 10 and 10 of every hundred examples
+//
+// A word is made of letters only, in either case: "latest.tsv" is not for testing.
 #pragma once
 
 #include <filesystem>

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <map>
+
 #include "longspan/tasks/classes/labelled_texts.h"
 #include "longspan/tasks/task_options.h"
 
@@ -14,11 +16,17 @@ std::string TextClassTask::describe() const {
 }
 
 LabelledSplits TextClassTask::read() const {
-  const LabelledTexts found = read_labelled_texts(kName, config_.data, config_.length);
-  const std::vector<std::int32_t> classes = number_classes(found.labels);
+  const LabelledTexts found =
+      read_labelled_texts(kName, config_.data, config_.length, class_names());
   LabelledSplits all(found.files);
+  all.classes = class_names().empty() ? in_order_of_classes(found.labels) : class_names();
+  std::map<std::string_view, std::int32_t> numbers;
+  for (std::size_t c = 0; c < all.classes.size(); ++c) {
+    numbers[all.classes[c]] = static_cast<std::int32_t>(c);
+  }
   for (const LabelledText& t : found.texts) {
-    all.next(t.split).add(t.place, t.length, classes[static_cast<std::size_t>(t.label)]);
+    all.next(t.split).add(t.place, t.length,
+                          numbers.at(found.labels[static_cast<std::size_t>(t.label)]));
   }
   return all;
 }

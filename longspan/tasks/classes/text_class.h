@@ -5,9 +5,10 @@
 //   lines of JSON                {"text": …, "label": …}, and perhaps "fold" or "split"
 //   lines with a tab             label and text, or text and label below a line of these titles
 // Texts stay in their files, which may be larger than memory (example_files.h).
-// Classes are sorted by name, numbers by value. Of folds the last fifth is for testing and the tenth
-// before it for validation; where nothing is said about splits, of every ten examples one is for
-// each.
+// Classes are sorted by name, numbers by value; other data than a model was trained on have its
+// classes by their names. Of folds the last fifth is for testing and the tenth before it for
+// validation, at least one each; where nothing is said about splits, of every ten examples one is
+// for each.
 #pragma once
 
 #include "longspan/base/number.h"

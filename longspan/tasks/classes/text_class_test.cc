@@ -54,6 +54,80 @@ TEST(TextClass, ReadsColumnsInEitherOrder) {
   EXPECT_EQ(first("Source\tTarget\ngood film\t1\nbad film\t0\n"), "good film 1");
 }
 
+TEST(TextClass, TitlesMayBeInEitherCase) {
+  const testing::TemporaryDirectory scratch;
+  testing::write_bytes(scratch / "a.tsv", "Text\tLabel\ngood film\tpos\nbad film\tneg\n");
+  TextClassTask task({.data = (scratch / "a.tsv").string()});
+  task.open();
+  EXPECT_EQ(task.class_names(), (std::vector<std::string>{"neg", "pos"}));
+}
+
+TEST(TextClass, TextsInThePlaceOfLabelsAreNoticed) {
+  const testing::TemporaryDirectory scratch;
+  std::string lines;
+  for (int i = 0; i < 100; ++i) lines += fmt::format("the film {}\t{}\n", i, i % 2);
+  const std::string file = (scratch / "a.tsv").string();
+  testing::write_bytes(file, lines);
+  EXPECT_EQ(message_of([&] { TextClassTask({.data = file}).open(); }),
+            "[text-class] " + file +
+                ": 100 labels of 100 texts; need the label first in a line, or a first line "
+                "'text<tab>label'");
+}
+
+// Of the data that a model was trained on; others may lack some.
+TEST(TextClass, ClassesKeepTheirNames) {
+  const testing::TemporaryDirectory scratch;
+  testing::write_bytes(scratch / "a.tsv", "cat\ta\ndog\tb\nowl\tc\n");
+  TextClassTask trained({.data = (scratch / "a.tsv").string()});
+  trained.open();
+  const std::vector<std::string> names = {"cat", "dog", "owl"};
+  EXPECT_EQ(trained.class_names(), names);
+  const std::string other = (scratch / "b.tsv").string();
+  testing::write_bytes(other, "owl\tc\nowl\td\n");
+  TextClassTask task({.data = other});
+  task.use_classes(names);
+  task.open();
+  EXPECT_EQ(task.needs().classes, 3U);
+  BatchMemory memory;
+  EXPECT_EQ(task.batch(Split::kAll, {.first = 0, .count = 2}, memory).targets[1], 2);
+  testing::write_bytes(other, "owl\tc\ncow\td\n");
+  TextClassTask unknown({.data = other});
+  unknown.use_classes(names);
+  EXPECT_EQ(message_of([&] { unknown.open(); }),
+            "[text-class] " + other + ":2: label 'cow' is none that is known: cat, dog, owl");
+  std::filesystem::create_directories(scratch / "folders" / "cow");
+  testing::write_bytes(scratch / "folders" / "cow" / "1.txt", "moo");
+  TextClassTask folders({.data = (scratch / "folders").string()});
+  folders.use_classes(names);
+  EXPECT_EQ(message_of([&] { folders.open(); }),
+            "[text-class] " + (scratch / "folders" / "cow").string() +
+                ": the class is none that is known: cat, dog, owl");
+}
+
+TEST(TextClass, FewFoldsAreDividedToo) {
+  const testing::TemporaryDirectory scratch;
+  const std::string file = (scratch / "a.jsonl").string();
+  const auto sizes = [&](int folds) {
+    std::string lines;
+    for (int i = 0; i < 60; ++i) {
+      lines += fmt::format("{{\"text\": \"a\", \"label\": {}, \"fold\": {}}}\n", i / 30, i % folds);
+    }
+    testing::write_bytes(file, lines);
+    TextClassTask task({.data = file});
+    task.open();
+    return std::vector<std::size_t>{task.examples(Split::kTraining),
+                                    task.examples(Split::kValidation), task.examples(Split::kTest)};
+  };
+  EXPECT_EQ(sizes(1), (std::vector<std::size_t>{48, 6, 6})) << "one fold says nothing";
+  EXPECT_EQ(sizes(2), (std::vector<std::size_t>{30, 0, 30}));
+  EXPECT_EQ(sizes(3), (std::vector<std::size_t>{20, 20, 20}));
+  EXPECT_EQ(sizes(5), (std::vector<std::size_t>{36, 12, 12}));
+  EXPECT_EQ(sizes(20), (std::vector<std::size_t>{42, 6, 12}));
+  testing::write_bytes(file, R"({"text": "a", "label": 1, "fold": -1})");
+  EXPECT_EQ(message_of([&] { TextClassTask({.data = file}).open(); }),
+            "[text-class] " + file + ":1: fold -1; need a whole number from 0 to 999");
+}
+
 TEST(TextClass, ReadsADirectoryPerClass) {
   const testing::TemporaryDirectory scratch;
   for (const char* split : {"train", "test"}) {
@@ -80,13 +154,15 @@ TEST(TextClass, BadLinesAreRefusedByTheirNumber) {
     return message_of([&] { TextClassTask({.data = file}).open(); });
   };
   const std::string at = "[text-class] " + file + ":2: ";
-  EXPECT_EQ(why("{\"text\": \"a\""), at + "no JSON object; need {\"text\": …, \"label\": …}");
+  EXPECT_EQ(why("{\"text\": \"a\""), at + "not a JSON object; need {\"text\": …, \"label\": …}");
   EXPECT_EQ(why("{\"label\": 1}"), at + "no \"text\"; need one, a string");
   EXPECT_EQ(why(R"({"text": "a", "label": 1.5})"),
-            at + "no \"label\"; need one, a whole number or a string");
+            at + "\"label\" is 1.5; need a whole number or a string");
+  EXPECT_EQ(why(R"({"text": "a"})"), at + "no \"label\"; need one, a whole number or a string");
+  EXPECT_EQ(why(R"({"text": 5, "label": 1})"), at + "\"text\" is 5; need a string");
   EXPECT_EQ(why(R"({"text": "", "label": 1})"), at + "the text is empty");
-  EXPECT_EQ(why(R"({"text": "a", "label": 1, "fold": -1})"),
-            at + "fold -1; need a whole number from 0 to 999");
+  EXPECT_EQ(why(R"({"text": "a", "label": 1, "fold": 1})"),
+            at + "a \"fold\", which lines before have not; need it in all lines or in none");
   EXPECT_EQ(why(R"({"text": "a", "label": 1, "split": "holdout"})"),
             at + "split 'holdout'; need train, valid or test");
   EXPECT_EQ(why("plain"), at + "neither JSON nor a tab; need a label, a tab and a text");

@@ -47,27 +47,30 @@ EventPlace place_of(const TextLine& line, std::span<const double> edges) {
 struct RawEvent {
   std::optional<double> time;
   std::optional<double> type;
-  std::string type_text;  // for a message
+  std::string time_text;  // for messages
+  std::string type_text;
 };
 
 void add_event(const EventPlace& place, const RawEvent& raw, EventSequence& events) {
   constexpr double kFarthest = 1e15;
   const std::size_t i = events.times.size();
   place.require(raw.time && std::abs(*raw.time) <= kFarthest,
-                "time {} is no number from -{:g} to {:g}; need one", i, kFarthest, kFarthest);
+                "the time of event {} is {}; need a number from -{:g} to {:g}", i, raw.time_text,
+                kFarthest, kFarthest);
   place.require(i == 0 || *raw.time >= events.times.back(),
-                "time {} is {} after {}; need times that do not go backwards", i, *raw.time,
-                i == 0 ? 0.0 : events.times.back());
+                "the time of event {} is {} after {}; need times that do not go backwards", i,
+                *raw.time, i == 0 ? 0.0 : events.times.back());
   std::int32_t type = 0;
   if (place.edges.empty()) {
     const bool known = raw.type && *raw.type >= 0 && *raw.type < kMostEventTypes &&
                        *raw.type == std::floor(*raw.type);
-    place.require(known, "type {} of an event is {}; need a whole number from 0 to {}", i,
-                  raw.type_text, kMostEventTypes - 1);
+    place.require(known, "the type of event {} is {}; need a whole number from 0 to {}{}", i,
+                  raw.type_text, kMostEventTypes - 1,
+                  raw.type ? ", or --edges between numbers" : "");
     type = static_cast<std::int32_t>(*raw.type);
   } else {
-    place.require(raw.type.has_value(), "type {} of an event is {}; need a number between edges", i,
-                  raw.type_text);
+    place.require(raw.type.has_value(), "the type of event {} is {}; need a number between edges",
+                  i, raw.type_text);
     type = static_cast<std::int32_t>(std::ranges::upper_bound(place.edges, *raw.type) -
                                      place.edges.begin());
   }
@@ -79,8 +82,10 @@ RawEvent raw_event(const json& time, const json& type) {
   const auto number = [](const json& value) {
     return value.is_number() ? std::optional(value.get<double>()) : std::nullopt;
   };
-  return {number(time), number(type),
-          type.dump(-1, ' ', true, json::error_handler_t::replace).substr(0, 40)};
+  const auto text = [](const json& value) {
+    return value.dump(-1, ' ', true, json::error_handler_t::replace).substr(0, 40);
+  };
+  return {number(time), number(type), text(time), text(type)};
 }
 
 const EventKeys* keys_in(const json& value) {
@@ -120,7 +125,7 @@ EventSequence by_events(const EventPlace& place, const json& value) {
 
 EventSequence sequence_of(const EventPlace& place, const json& value) {
   place.require(value.is_object() || value.is_array(),
-                "no object of JSON; need {{\"t\": […], \"m\": […]}}");
+                "not a JSON object; need {{\"t\": […], \"m\": […]}}");
   return value.is_array() ? by_events(place, value) : by_lists(place, value);
 }
 
@@ -162,26 +167,64 @@ std::vector<std::string_view> columns_of(std::string_view line) {
   }
 }
 
+// Which column is what. A first line of titles, which has no number, may say so; otherwise they are
+// sequence,time,type or time,type or time.
+struct EventColumns {
+  std::size_t count;
+  std::optional<std::size_t> sequence, type;
+  std::size_t time = 0;
+
+  explicit EventColumns(std::size_t columns) : count(columns), time(columns == 3 ? 1 : 0) {
+    if (count == 3) sequence = 0;
+    if (count >= 2) type = count - 1;
+  }
+  void read_titles(std::span<const std::string_view> titles) {
+    constexpr std::array<std::string_view, 5> kTimes = {"time", "t", "times", "timestamp",
+                                                        "time_since_start"};
+    constexpr std::array<std::string_view, 6> kTypes = {"type", "m",          "types",
+                                                        "mark", "type_event", "event"};
+    const auto place = [&](const auto& names) -> std::optional<std::size_t> {
+      for (std::size_t i = 0; i < titles.size(); ++i) {
+        if (std::ranges::find(names, lower_case(titles[i])) != names.end()) return i;
+      }
+      return std::nullopt;
+    };
+    const auto times = place(kTimes);
+    const auto types = place(kTypes);
+    if (!times || (count >= 2 && !types)) return;
+    time = *times;
+    type = types;
+    if (count == 3) sequence = 3 - *times - *types;
+  }
+};
+
 std::vector<EventSequence> of_table(std::string_view who, const std::filesystem::path& path,
                                     std::span<const double> edges) {
   std::vector<EventSequence> all;
   std::map<std::string, std::size_t, std::less<>> places;  // of sequences, by name
-  std::size_t columns = 0;
+  std::optional<EventColumns> columns;
   read_lines(who, path, [&](const TextLine& line) {
     const EventPlace place = place_of(line, edges);
     const std::vector<std::string_view> fields = columns_of(line.text);
-    const bool first = columns == 0;
-    if (first) columns = fields.size();
-    place.require(columns <= 3 && fields.size() == columns, "{} fields; need {}time,type{}",
-                  fields.size(), columns == 3 ? "sequence," : "",
+    const bool first = !columns;
+    if (first) columns.emplace(fields.size());
+    place.require(columns->count <= 3 && fields.size() == columns->count,
+                  "{} fields; need {}time,type{}", fields.size(),
+                  columns->count == 3 ? "sequence," : "",
                   first ? " or sequence,time,type" : ", as above");
-    const bool named = columns == 3;
-    const auto time = detail::decimal_from(fields[named ? 1 : 0]);
-    if (first && !time) return;  // a header
-    const auto [found, fresh] = places.try_emplace(named ? std::string(fields[0]) : "", all.size());
+    const auto is_number = [](std::string_view field) {
+      return detail::decimal_from(field).has_value();
+    };
+    if (first && std::ranges::none_of(fields, is_number)) return columns->read_titles(fields);
+    const std::string_view time = fields[columns->time];
+    const std::string_view type = columns->type ? fields[*columns->type] : "0";
+    const std::string_view name = columns->sequence ? fields[*columns->sequence] : "";
+    const auto [found, fresh] = places.try_emplace(std::string(name), all.size());
     if (fresh) all.emplace_back();
-    const std::string_view type = columns == 1 ? "0" : fields.back();
-    add_event(place, {time, detail::decimal_from(type), printable(type)}, all[found->second]);
+    const auto shown = [](std::string_view field) { return fmt::format("'{}'", printable(field)); };
+    add_event(place,
+              {detail::decimal_from(time), detail::decimal_from(type), shown(time), shown(type)},
+              all[found->second]);
   });
   require(!all.empty(), "[{}] {} has a header alone; need events", who, path.string());
   return all;

@@ -63,23 +63,45 @@ TEST(EventFile, BadLinesHaveASentence) {
     EXPECT_TRUE(message.starts_with(opening)) << message;
     return message.substr(std::min(message.size(), opening.size()));
   };
-  EXPECT_EQ(why("1,2"), "no object of JSON; need {\"t\": […], \"m\": […]}");
+  EXPECT_EQ(why("1,2"), "not a JSON object; need {\"t\": […], \"m\": […]}");
   EXPECT_EQ(why("{\"t\":[1]}"), "no times and types; need \"t\" and \"m\"");
   EXPECT_EQ(why("{\"t\":[1,2],\"m\":[0]}"),
             "'t' and 'm'; need two lists of one length, of one event at least");
   EXPECT_EQ(why("{\"t\":[2,1],\"m\":[0,0]}"),
-            "time 1 is 1 after 2; need times that do not go backwards");
+            "the time of event 1 is 1 after 2; need times that do not go backwards");
   EXPECT_EQ(why("{\"t\":[1,\"b\"],\"m\":[0,0]}"),
-            "time 1 is no number from -1e+15 to 1e+15; need one");
+            "the time of event 1 is \"b\"; need a number from -1e+15 to 1e+15");
   EXPECT_EQ(why("{\"t\":[1,1e300],\"m\":[0,0]}"),
-            "time 1 is no number from -1e+15 to 1e+15; need one");
-  EXPECT_EQ(why("{\"t\":[1,2],\"m\":[0,-1]}"),
-            "type 1 of an event is -1; need a whole number from 0 to 4095");
-  EXPECT_EQ(why("{\"t\":[1,2],\"m\":[0,1.5]}"),
-            "type 1 of an event is 1.5; need a whole number from 0 to 4095");
+            "the time of event 1 is 1e+300; need a number from -1e+15 to 1e+15");
+  EXPECT_EQ(
+      why("{\"t\":[1,2],\"m\":[0,-1]}"),
+      "the type of event 1 is -1; need a whole number from 0 to 4095, or --edges between numbers");
+  EXPECT_EQ(
+      why("{\"t\":[1,2],\"m\":[0,1.5]}"),
+      "the type of event 1 is 1.5; need a whole number from 0 to 4095, or --edges between numbers");
   EXPECT_EQ(why("[]"), "a list of no events; need one at least");
   EXPECT_EQ(why("[{\"time\":1,\"type\":0},{\"time\":2}]"),
             "event 1 has no time and type; need \"time_since_start\" and \"type_event\"");
+}
+
+TEST(EventFile, TitlesSayWhichColumnIsWhat) {
+  const TemporaryDirectory scratch;
+  const auto read = [&](const std::string& content) {
+    write_bytes(scratch / "x.csv", content);
+    return read_events("events", scratch / "x.csv");
+  };
+  const auto usual = read("user,time,type\na,1,0\nb,2,1\na,3,1\n");
+  ASSERT_EQ(usual.size(), 2U);
+  EXPECT_EQ(usual[0].times, (std::vector<double>{1.0, 3.0}));
+  for (const char* other : {"Time,Type,User\n1,0,a\n2,1,b\n3,1,a\n",
+                            "type_event,user,time_since_start\n0,a,1\n1,b,2\n1,a,3\n"}) {
+    const auto same = read(other);
+    ASSERT_EQ(same.size(), 2U) << other;
+    EXPECT_EQ(same[0].times, usual[0].times) << other;
+    EXPECT_EQ(same[0].types, usual[0].types) << other;
+    EXPECT_EQ(same[1].types, usual[1].types) << other;
+  }
+  EXPECT_EQ(read("mark,t\n1,0.5\n0,0.75\n")[0].types, (std::vector<std::int32_t>{1, 0}));
 }
 
 TEST(EventFile, BadTablesHaveASentence) {
@@ -94,15 +116,22 @@ TEST(EventFile, BadTablesHaveASentence) {
   };
   EXPECT_EQ(why(""), " is empty; need at least one line");
   EXPECT_EQ(why("time,type\n"), " has a header alone; need events");
+  EXPECT_EQ(why("O.5,0\n1,0\n"),
+            ":1: the time of event 0 is 'O.5'; need a number from -1e+15 to 1e+15")
+      << "no title stands beside a number";
   EXPECT_EQ(why("1,2,3,4\n"), ":1: 4 fields; need time,type or sequence,time,type");
   EXPECT_EQ(why("1,2\n3\n"), ":2: 1 fields; need time,type, as above");
   EXPECT_EQ(why("a,1,2\na,3\n"), ":2: 2 fields; need sequence,time,type, as above");
-  EXPECT_EQ(why("2,0\n1,0\n"), ":2: time 1 is 1 after 2; need times that do not go backwards");
-  EXPECT_EQ(why("2,0\nx,0\n"), ":2: time 1 is no number from -1e+15 to 1e+15; need one");
+  EXPECT_EQ(why("2,0\n1,0\n"),
+            ":2: the time of event 1 is 1 after 2; need times that do not go backwards");
+  EXPECT_EQ(why("2,0\nx,0\n"),
+            ":2: the time of event 1 is 'x'; need a number from -1e+15 to 1e+15");
   EXPECT_EQ(why("2,0\n3,2.5\n"),
-            ":2: type 1 of an event is 2.5; need a whole number from 0 to 4095");
+            ":2: the type of event 1 is '2.5'; need a whole number from 0 to 4095, or --edges "
+            "between numbers");
   EXPECT_EQ(why("2,0\n3,9999\n"),
-            ":2: type 1 of an event is 9999; need a whole number from 0 to 4095");
+            ":2: the type of event 1 is '9999'; need a whole number from 0 to 4095, or --edges "
+            "between numbers");
 }
 
 TEST(EventFile, BadDocumentsHaveASentence) {
@@ -122,10 +151,10 @@ TEST(EventFile, BadDocumentsHaveASentence) {
   EXPECT_EQ(why("[[{\"time\": 1e999, \"type\": 0}]]"),
             ": number overflow parsing '1e999'; need valid JSON");
   EXPECT_EQ(why("[[{\"time\":1,\"type\":0}],[{\"time\":2,\"type\":0},{\"time\":1,\"type\":0}]]"),
-            ": sequence 1: time 1 is 1 after 2; need times that do not go backwards");
+            ": sequence 1: the time of event 1 is 1 after 2; need times that do not go backwards");
   EXPECT_EQ(why("[[{\"time\":1,\"type\":\"x\"}]]"),
-            ": sequence 0: type 0 of an event is \"x\"; need a whole number from 0 to 4095");
-  EXPECT_EQ(why("[3]"), ": sequence 0: no object of JSON; need {\"t\": […], \"m\": […]}");
+            ": sequence 0: the type of event 0 is \"x\"; need a whole number from 0 to 4095");
+  EXPECT_EQ(why("[3]"), ": sequence 0: not a JSON object; need {\"t\": […], \"m\": […]}");
 }
 
 }  // namespace event_file_test

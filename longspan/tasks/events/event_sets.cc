@@ -48,15 +48,18 @@ EventSets read_event_sets(const std::string& data, Division division,
   EventSets sets;
   std::vector<EventSequence> first = read_events(kWho, files.training, edges);
   if (!files.one) {
-    require(division == Division::kSequences,
+    require(division != Division::kTime,
             "[{}] --division time of {}, which is divided; need one file", kWho, data);
     sets.training = std::move(first);
     if (files.validation) sets.validation = read_events(kWho, *files.validation, edges);
     if (files.test) sets.test = read_events(kWho, *files.test, edges);
     return sets;
   }
+  constexpr std::size_t kFew = 10;
+  const bool by_time =
+      division == Division::kTime || (division == Division::kAuto && first.size() < kFew);
   for (std::size_t i = 0; i < first.size(); ++i) {
-    if (division == Division::kTime) {
+    if (by_time) {
       divide_by_time(first[i], sets);
       continue;
     }

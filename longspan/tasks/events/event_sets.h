@@ -1,8 +1,10 @@
 // The sequences of the splits of a data set of events.
 //
-// Files of splits are what they are (classes/split_files.h). One file is divided by sequences, 80,
-// 10 and 10 of every hundred, or by time: of each sequence the first 70 of a hundred events, the
-// next 10 and the last 20, each part behind the last event of the one before, which it follows.
+// Files of splits are what they are (classes/split_files.h). One file is divided by sequences, the
+// ninth and the tenth of every ten for validation and test, or by time: of each sequence the first
+// 70 of a hundred events, the next 10 and the last 20, each part behind the last event of the one
+// before, which it follows. Fewer than ten sequences are divided by time unless somebody says
+// otherwise.
 #pragma once
 
 #include <span>
@@ -15,9 +17,9 @@
 
 namespace longspan {
 
-enum class Division : std::uint8_t { kSequences, kTime };
-constexpr Names<2> names_of(Division /*kind*/) {
-  return {"events", "division", {"sequences", "time"}};
+enum class Division : std::uint8_t { kAuto, kSequences, kTime };
+constexpr Names<3> names_of(Division /*kind*/) {
+  return {"events", "division", {"auto", "sequences", "time"}};
 }
 
 struct EventSets {

@@ -6,8 +6,11 @@
 #include <cmath>
 
 #include "longspan/base/error.h"
+#include "longspan/base/number.h"
 #include "longspan/base/published_hawkes.h"
 #include "longspan/io/checksum.h"
+#include "longspan/io/file.h"
+#include "longspan/tasks/events/event_file.h"
 #include "longspan/tasks/task_options.h"
 
 namespace longspan {
@@ -16,11 +19,22 @@ namespace {
 
 constexpr double kDrawnWindow = 200.0;
 
+std::string checksum_of(const EventSets& all) {
+  Checksum checksum;
+  for (const auto* set : {&all.training, &all.validation, &all.test}) {
+    for (const EventSequence& events : *set) {
+      checksum.add(std::as_bytes(std::span(events.times)));
+      checksum.add(std::as_bytes(std::span(events.types)));
+    }
+  }
+  return checksum.hex();
+}
+
 }  // namespace
 
 EventsTask::EventsTask(Config config) : config_(std::move(config)) {
   check_numbers(kName, config_);
-  require(config_.window == 0.0 || config_.division == Division::kSequences,
+  require(config_.window == 0.0 || config_.division != Division::kTime,
           "[events] --window with --division time, whose parts begin later; need one of them");
   require(config_.window == 0.0 || !published(),
           "[events] --window with --compat thp, which knows none; need one of them");
@@ -47,7 +61,11 @@ double EventsTask::window() const {
 
 EventSets EventsTask::read() const {
   if (!config_.source.drawn()) {
-    return read_event_sets(config_.source.data, config_.division, edges_);
+    // Parts of a sequence do not begin with its window.
+    const bool whole = config_.window > 0.0 && config_.division == Division::kAuto;
+    const Division division =
+        whole ? Division::kSequences : static_cast<Division>(config_.division);
+    return read_event_sets(config_.source.data, division, edges_);
   }
   EventSets all;
   const RandomKey key = derive(config_.source.data_seed, kName);
@@ -67,6 +85,8 @@ EventSets EventsTask::read() const {
 
 void EventsTask::open() {
   EventSets all = read();
+  checksum_ = config_.source.drawn() ? "" : checksum_of(all);
+  const std::string source = config_.source.drawn() ? std::string(kName) : config_.source.data;
   training_ = {std::move(all.training), {}};
   validation_ = {std::move(all.validation), {}};
   test_ = {std::move(all.test), {}};
@@ -80,14 +100,22 @@ void EventsTask::open() {
       }
       const bool inside = events.times.empty() || window() == 0.0 ||
                           (events.times.front() >= 0.0 && events.times.back() <= window());
-      require(inside, "[events] an event at {}; need all within the window of 0 to {}",
+      require(inside, "[events] {}: an event at {}; need all within the window of 0 to {}", source,
               events.times.empty()         ? 0.0
               : events.times.front() < 0.0 ? events.times.front()
                                            : events.times.back(),
               window());
     }
   }
-  measure_time();
+  if (known_) {
+    require(types_ <= known_->types, "[events] {}: an event of type {}; the model knows 0 to {}",
+            source, types_ - 1, known_->types - 1);
+    types_ = known_->types;
+    unit_ = known_->unit;
+    longest_ = known_->longest;
+  } else {
+    measure_time();
+  }
   for (Set* set : {&training_, &validation_, &test_}) {
     for (EventSequence& events : set->sequences) {
       for (double& time : events.times) time /= unit_;
@@ -110,9 +138,10 @@ void EventsTask::measure_time() {
       gaps += 1.0;
     }
   }
-  require(gaps > 0.0 && time > 0.0,
-          "[events] {} has no events that follow others; need sequences of two at least",
-          config_.source.drawn() ? std::string(kName) : config_.source.data);
+  const std::string source = config_.source.drawn() ? std::string(kName) : config_.source.data;
+  require(gaps > 0.0,
+          "[events] {} has no events that follow others; need sequences of two at least", source);
+  require(time > 0.0, "[events] {}: all events of a sequence have one time; need gaps", source);
   unit_ = time / gaps;
   longest_ /= unit_;
 }
@@ -153,16 +182,33 @@ void EventsTask::cut(const EventSequence& events, std::vector<Piece>& pieces) co
 }
 
 std::string EventsTask::checksum() const {
-  if (config_.source.drawn()) return "";
-  const EventSets all = read();
-  Checksum checksum;
-  for (const auto* set : {&all.training, &all.validation, &all.test}) {
-    for (const EventSequence& events : *set) {
-      checksum.add(std::as_bytes(std::span(events.times)));
-      checksum.add(std::as_bytes(std::span(events.types)));
-    }
-  }
-  return checksum.hex();
+  return config_.source.drawn() ? "" : checksum_of(read());
+}
+
+TaskOptions EventsTask::learned() const {
+  return {{"types", std::to_string(types_)},
+          {"unit", fmt::format("{}", unit_)},
+          {"longest", fmt::format("{}", longest_)},
+          {"checksum", checksum_}};
+}
+
+void EventsTask::use_learned(const TaskOptions& facts) {
+  const auto number = [&](const char* name) {
+    const auto fact = facts.find(name);
+    const std::string text = fact == facts.end() ? "" : fact->second;
+    const double value = detail::decimal_from(text).value_or(0.0);
+    require(value > 0.0 && value <= 1e18,
+            "[events] '{}' of what was learned is '{}'; need a number above 0", name,
+            printable(text));
+    return value;
+  };
+  const double types = number("types");
+  require(types <= kMostEventTypes && types == std::floor(types),
+          "[events] 'types' of what was learned is {}; need a whole number up to {}", types,
+          kMostEventTypes);
+  const auto checksum = facts.find("checksum");
+  known_ = {static_cast<std::size_t>(types), number("unit"), number("longest"),
+            checksum == facts.end() ? "" : checksum->second};
 }
 
 std::string EventsTask::describe() const {

@@ -11,7 +11,7 @@
 // with the last event of the piece before.
 //
 // Beside a model stand a Poisson process and a Hawkes process, both fitted to the training split and
-// judged on whole sequences.
+// judged on whole sequences; where a model is judged by other data than it learned from, neither.
 #pragma once
 
 #include <map>
@@ -42,7 +42,7 @@ class EventsTask final : public Task {
     double window = 0.0;
     Choice<Decay> decay = Decay::kExponential;
     Choice<Integration> integration = Integration::kExact;
-    Choice<Division> division = Division::kSequences;
+    Choice<Division> division = Division::kAuto;
     std::string edges;
     Choice<EventCompat> compat = EventCompat::kNone;
 
@@ -55,7 +55,7 @@ class EventsTask final : public Task {
           from_to(0, 1e12));
       see("decay", decay, "How intensities run between events: affine or exponential");
       see("integration", integration, "Of intensities: exact, quadrature or monte-carlo");
-      see("division", division, "Of one file into splits: by sequences, or each by time");
+      see("division", division, "Of one file into splits: by sequences, each by time, or auto");
       see("edges", edges, "Numbers become types: so many as these edges are not above them");
       see("compat", compat, "thp: the loss of the published code, which is no likelihood");
     }
@@ -85,6 +85,8 @@ class EventsTask final : public Task {
   Batch batch(Split split, const Examples& which, BatchMemory& memory) override;
   std::string_view unit() const override { return "events"; }
   bool timed() const override { return true; }
+  TaskOptions learned() const override;
+  void use_learned(const TaskOptions& facts) override;
   Criterion criterion() const override {
     return published() ? Criterion{} : Criterion{.metric = "log_likelihood", .higher = true};
   }
@@ -135,6 +137,16 @@ class EventsTask final : public Task {
   std::size_t types_ = 0;
   double unit_ = 1.0;     // the mean gap of training
   double longest_ = 1.0;  // gap of training, in the unit
+  std::string checksum_;  // of the data
+  // Of the data that a model was trained on. What judges it may be others: then they are counted in
+  // its time, and no process was fitted to what it learned from.
+  struct Learned {
+    std::size_t types = 0;
+    double unit = 1.0;
+    double longest = 1.0;
+    std::string checksum;
+  };
+  std::optional<Learned> known_;
   Bucketed bucketed_;
   std::optional<Baselines> baselines_;
   std::map<Split, Beside> beside_;

@@ -47,7 +47,7 @@ std::string EventsTask::tell(const TimedTokens& all) const {
   for (std::size_t i = 0; i < all.tokens.size(); ++i) {
     if (static_cast<std::size_t>(all.tokens[i]) == types_) continue;  // before all events
     const char* const comma = times.empty() ? "" : ", ";
-    times += fmt::format("{}{:.8g}", comma, all.times[i] * unit_);
+    times += fmt::format("{}{:.15g}", comma, all.times[i] * unit_);
     types += fmt::format("{}{}", comma, all.tokens[i]);
   }
   return fmt::format("{{\"t\": [{}], \"m\": [{}]}}", times, types);

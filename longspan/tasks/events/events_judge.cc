@@ -23,6 +23,7 @@ EventScore EventsTask::judged(const HawkesProcess& process, Split split) const {
 
 void EventsTask::arrange(Split split, std::size_t /*count*/) {
   if (training_.pieces.empty() || beside_.contains(split)) return;
+  if (known_ && known_->checksum != checksum_) return;
   if (!baselines_) {
     constexpr std::size_t kMostFittedTypes = 128;  // a Hawkes process has a number for each pair
     const double until = window() / unit_;
@@ -102,7 +103,9 @@ Judgement EventsTask::judge(Split split, const Tally& tally) const {
       .count = tally.counted,
       .metrics = {{"loss", tally.mean_loss(), fmt::format("{:.4f} per event", tally.mean_loss())},
                   {std::string(named), likelihood,
-                   fmt::format("{:.4f} nats per event", likelihood)},
+                   fmt::format(
+                       "{:.4f} {}", likelihood,
+                       published() ? "per event, which is no likelihood" : "nats per event")},
                   {"accuracy", tally.accuracy(),
                    fmt::format("{:.2f} % of the types", 100.0 * tally.accuracy())},
                   {"rmse", error, fmt::format("{:.4g} of the time of the next event", error)}},

@@ -205,7 +205,69 @@ TEST(Events, DataThatDoNotFitHaveASentence) {
   write_bytes(path, "{\"t\":[1,9],\"m\":[0,0]}\n");
   EXPECT_EQ(
       message_of([&] { EventsTask({.source = {.data = path.string()}, .window = 5.0}).open(); }),
-      "[events] an event at 9; need all within the window of 0 to 5");
+      "[events] " + path.string() + ": an event at 9; need all within the window of 0 to 5");
+  write_bytes(path, "{\"t\":[1,1,1],\"m\":[0,0,0]}\n");
+  EXPECT_EQ(message_of([&] { EventsTask({.source = {.data = path.string()}}).open(); }),
+            "[events] " + path.string() + ": all events of a sequence have one time; need gaps");
+}
+
+// Nine are too few to hold a tenth out.
+TEST(Events, FewSequencesAreDividedByTime) {
+  const TemporaryDirectory scratch;
+  const std::string path = (scratch / "a.jsonl").string();
+  const auto held_out = [&](int sequences, double window) {
+    std::string lines;
+    for (int i = 0; i < sequences; ++i) {
+      lines += R"({"t":[1,2,3,4,5,6,7,8,9,10],"m":[0,0,0,0,0,0,0,0,0,0]})"
+               "\n";
+    }
+    write_bytes(path, lines);
+    EventsTask task({.source = {.data = path}, .window = window});
+    task.open();
+    return std::pair(task.examples(Split::kValidation), task.examples(Split::kTest));
+  };
+  EXPECT_EQ(held_out(1, 0.0), (std::pair<std::size_t, std::size_t>(1, 1)));
+  EXPECT_EQ(held_out(9, 0.0), (std::pair<std::size_t, std::size_t>(9, 9)));
+  EXPECT_EQ(held_out(10, 0.0), (std::pair<std::size_t, std::size_t>(1, 1)));
+  EXPECT_EQ(held_out(1, 20.0), (std::pair<std::size_t, std::size_t>(0, 0)));
+}
+
+// What was learned in days is not judged in hours.
+TEST(Events, OtherDataAreCountedInTheTimeOfTraining) {
+  const TemporaryDirectory scratch;
+  const auto file = [&](const char* name, double gap) {
+    std::string lines;
+    for (int i = 0; i < 20; ++i) {
+      lines += fmt::format("{{\"t\":[0,{},{}],\"m\":[0,{},0]}}\n", gap, 2 * gap, i % 2);
+    }
+    write_bytes(scratch / name, lines);
+    return EventsTask::Config{.source = {.data = (scratch / name).string()}};
+  };
+  EventsTask days(file("days.jsonl", 0.5));
+  days.open();
+  EventsTask hours(file("hours.jsonl", 12.0));
+  hours.use_learned(days.learned());
+  hours.open();
+  BatchMemory memory;
+  const Batch batch = hours.batch(Split::kTest, {.first = 0, .count = 1}, memory);
+  EXPECT_FLOAT_EQ(batch.values[0], 24.0F);
+  const auto has = [](EventsTask& task, std::string_view metric) {
+    task.arrange(Split::kTest, 1);
+    const Judgement q = task.judge(Split::kTest, {.counted = 1});
+    return std::ranges::any_of(q.metrics, [&](const Metric& m) { return m.name == metric; });
+  };
+  EXPECT_FALSE(has(hours, "poisson")) << "it was fitted to nothing";
+  EventsTask again(file("days.jsonl", 0.5));
+  again.use_learned(days.learned());
+  again.open();
+  EXPECT_TRUE(has(again, "poisson"));
+  write_bytes(scratch / "days.jsonl", "{\"t\":[1,2],\"m\":[0,7]}\n");
+  EXPECT_EQ(message_of([&] { again.open(); }), "[events] " + (scratch / "days.jsonl").string() +
+                                                   ": an event of type 7; the model knows 0 to 1");
+  EXPECT_EQ(message_of([&] {
+              again.use_learned({{"types", "2"}, {"unit", "-1"}});
+            }),
+            "[events] 'unit' of what was learned is '-1'; need a number above 0");
 }
 
 }  // namespace events_test

@@ -140,7 +140,14 @@ HawkesProcess fit_poisson(std::span<const EventSequence> all, std::size_t types,
       process.base[static_cast<std::size_t>(events.types[i])] += 1.0;
     }
   }
-  for (double& rate : process.base) rate = std::max(rate, 0.5) / time;
+  // What never happened is not impossible: it has half an event of the same number in all.
+  double events = 0.0;
+  double counted = 0.0;
+  for (const double count : process.base) {
+    events += count;
+    counted += std::max(count, 0.5);
+  }
+  for (double& rate : process.base) rate = std::max(rate, 0.5) / counted * events / time;
   return process;
 }
 

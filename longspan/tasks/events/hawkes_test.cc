@@ -91,11 +91,14 @@ TEST(Hawkes, IsJudgedBehindTheFirstEvent) {
 TEST(Hawkes, PoissonIsFittedByCounting) {
   const std::vector<EventSequence> all = {{{1.0, 2.0}, {0, 1}}, {{}, {}}, {{4.0}, {0}}};
   const HawkesProcess process = fit_poisson(all, 3, 10.0);
-  EXPECT_NEAR(process.base[0], 2.0 / 30.0, 1e-12);
-  EXPECT_NEAR(process.base[1], 1.0 / 30.0, 1e-12);
-  EXPECT_NEAR(process.base[2], 0.5 / 30.0, 1e-12);
+  // Three events in thirty, of which a type that never came has its part.
+  const double each = 3.0 / 30.0 / 3.5;
+  EXPECT_NEAR(process.base[0], 2.0 * each, 1e-12);
+  EXPECT_NEAR(process.base[1], 1.0 * each, 1e-12);
+  EXPECT_NEAR(process.base[2], 0.5 * each, 1e-12);
   EXPECT_NEAR(judged(process, all, 10.0).log_likelihood,
-              2.0 * std::log(2.0 / 30.0) + std::log(1.0 / 30.0) - 3.5, 1e-9);
+              2.0 * std::log(2.0 * each) + std::log(each) - 3.0, 1e-9);
+  EXPECT_NEAR(fit_poisson(all, 2, 10.0).base[0], 2.0 / 30.0, 1e-12);
 }
 
 // From its own sequences the process comes back, and on others it is as good as the true one.

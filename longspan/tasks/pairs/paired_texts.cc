@@ -79,14 +79,14 @@ class PairReader {
                  "{} columns; need a label, two ids and two texts, or a label and two texts, with "
                  "tabs between them",
                  fields.size());
-    if (line.number == 1 && fields.front() == "label") return;
+    if (line.number == 1 && lower_case(fields.front()) == "label") return;
     give(line, fields[fields.size() - 2], fields.back(), fields.front(), {});
   }
 
   void read_json(const TextLine& line) {
     const nlohmann::json object = nlohmann::json::parse(line.text, nullptr, false);
     line.require(object.is_object(),
-                 "no JSON object; need {{\"text1\": …, \"text2\": …, \"label\": …}}");
+                 "not a JSON object; need {{\"text1\": …, \"text2\": …, \"label\": …}}");
     const auto text = [&](const char* key) -> const std::string& {
       const auto found = object.find(key);
       line.require(found != object.end() && found->is_string(), "no \"{}\"; need one, a string",

@@ -233,7 +233,7 @@ TEST(Retrieval, BadLinesAreRefusedByTheirNumber) {
   EXPECT_EQ(why("1\ta\t"), at + "a text is empty; need two");
   EXPECT_EQ(why("{\"text1\": 3}"), at + "no \"label\"; need one, a whole number");
   EXPECT_EQ(why(R"({"text1": "a", "label": 1})"), at + "no \"text2\"; need one, a string");
-  EXPECT_EQ(why("{"), at + "no JSON object; need {\"text1\": …, \"text2\": …, \"label\": …}");
+  EXPECT_EQ(why("{"), at + "not a JSON object; need {\"text1\": …, \"text2\": …, \"label\": …}");
   EXPECT_EQ(why(R"({"text1": "a", "text2": "b", "label": 1, "split": "mine"})"),
             at + "split 'mine'; need train, valid or test");
   EXPECT_EQ(why("1\ta\tb"),

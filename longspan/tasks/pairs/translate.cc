@@ -43,6 +43,8 @@ std::vector<TextPair> read_pairs(const std::filesystem::path& path, std::size_t 
     const std::string_view target = line.text.substr(tab + 1);
     line.require(target.find('\t') == std::string_view::npos, "two tabs; need one");
     line.require(tab > 0 && !target.empty(), "an empty side; need a source and a target");
+    const bool titles = line.number == 1 && lower_case(line.text) == "source\ttarget";
+    if (titles) return;
     pairs.push_back({std::string(line.text.substr(0, tab)), std::string(target)});
     check_side(line, pairs.back().source, longest, vocabulary);
     check_side(line, target, longest, vocabulary);
@@ -150,8 +152,9 @@ std::string TranslateTask::checksum() const {
 }
 
 std::string TranslateTask::describe() const {
-  return fmt::format("pairs of texts of {} characters, {} to train, {} to validate, {} to test",
-                     vocabulary_->size(), training_.size(), validation_.size(), test_.size());
+  return fmt::format(
+      "pairs of texts, {} different characters, {} to train, {} to validate, {} to test",
+      vocabulary_->size(), training_.size(), validation_.size(), test_.size());
 }
 
 ModelNeeds TranslateTask::needs() const {
