@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <optional>
 #include <vector>
@@ -24,6 +25,7 @@
 #include "longspan/tasks/registry.h"
 #include "longspan/training/trial.h"
 #include "output.h"
+#include "output_file.h"
 #include "progress.h"
 #include "stop.h"
 #include "terminal.h"
@@ -58,8 +60,11 @@ std::pair<std::string, TaskOptions> parse_task(const std::string& text) {
       const std::size_t equals = part.find('=');
       require(equals != std::string::npos && equals > 0,
               "[compare] --task has '{}'; need NAME:key=value,…", part);
-      require(options.emplace(part.substr(0, equals), part.substr(equals + 1)).second,
-              "[compare] --task has {} twice; need it once", part.substr(0, equals));
+      // As a flag of train, held-out, or as in a config.
+      std::string name = part.substr(0, equals);
+      std::ranges::replace(name, '-', '_');
+      require(options.emplace(name, part.substr(equals + 1)).second,
+              "[compare] --task has {} twice; need it once", name);
     }
   }
   return {text.substr(0, colon), options};
@@ -170,15 +175,22 @@ void QualityRun::prepare() {
     if (common_.threads == 0) set_thread_count(static_cast<int>(known_->settings.threads));
     if (asked.empty()) asked = task_text(known_->settings);
   }
-  const auto [name, options] = parse_task(asked);
-  const std::unique_ptr<Task> task = find_task(name).make(options);
+  auto [name, options] = parse_task(asked);
+  std::unique_ptr<Task> task = find_task(name).make(options);
   const auto data = options.find("data");
-  require(!task->needs_data() || (data != options.end() && !data->second.empty()),
-          "[compare] {} and no data; need --task {}:data=FILE", name, name);
+  const bool given = data != options.end() && !data->second.empty();
+  require(!task->needs_data() || given, "[compare] {} and no data; need --task {}:data=FILE", name,
+          name);
   for (const auto& [option, value] : options) {
     const std::string_view idle = o_.task.empty() ? "" : task->idle(option);
     require(idle.empty(), "[compare] {} with {}", option, idle);
   }
+  if (given)
+    data->second = std::filesystem::absolute(data->second)
+                       .lexically_normal()
+                       .string();  // --add may come from anywhere
+  options.merge(task->protocol().options);
+  task = find_task(name).make(options);
   Protocol protocol = known_ ? protocol_from(known_->settings) : task->protocol();
   take_typed(o_, protocol);
   require(protocol.before.empty() || protocol.layers > 1,
@@ -196,6 +208,7 @@ void QualityRun::prepare() {
   }
   static_cast<RecordHead&>(record_) = record_head();
   record_.settings = settings_of(protocol, *task);
+  if (given) record_.settings.data_checksum = task->checksum();
   record_.settings.budget_seconds = budget_;
   if (known_) check_alike(known_->settings, record_.settings);
   if (o_.attention.empty() && known_) {
@@ -350,6 +363,10 @@ void QualityRun::run() {
     against = read_against(o_.places.against, record_.settings);
   }
   const std::filesystem::path place = place_of(o_.places);
+  if (const auto data = record_.settings.options.find("data");
+      data != record_.settings.options.end()) {
+    check_not_read("compare", place, {data->second});
+  }
   plan(calibration_for(common_));
   Results results(place, known_ ? read_json(o_.places.add) : nlohmann::json::object());
   train(results);

@@ -51,7 +51,9 @@ bool Progress::due(bool last) {
   if (quiet_) return false;
   const auto now = Clock::now();
   const auto pause = terminal_ ? Clock::duration(kTerminalPause) : Clock::duration(kLogPause);
-  if (!last && shown_ != Clock::time_point{} && now - shown_ < pause) return false;
+  const bool at_once = (last && !ended_) || shown_ == Clock::time_point{};
+  if (!at_once && now - shown_ < pause) return false;
+  ended_ = last;
   shown_ = now;
   return true;
 }

@@ -35,6 +35,7 @@ class Progress {
   bool line_open_ = false;
   Clock::time_point start_ = Clock::now();
   Clock::time_point shown_{};
+  bool ended_ = false;  // the end was shown, and is not at once again
 };
 
 }  // namespace longspan::cli

@@ -17,6 +17,7 @@ inline constexpr FieldRange kJudgedValue{-1e30, 1e30};
 struct QualitySettings {
   std::string task;
   std::map<std::string, std::string, std::less<>> options;  // the task's
+  std::optional<std::string> data_checksum;                 // of data that were not drawn
   std::optional<std::uint64_t> length;  // tokens of its longest sequence, which follow from them
   std::uint64_t layers = 1;
   std::uint64_t d_model = 1;
@@ -36,6 +37,7 @@ struct QualitySettings {
   static void visit(Self& self, See see) {
     see("task", self.task);
     see("options", self.options);
+    see("data_checksum", self.data_checksum);
     see("length", self.length, kComparedCount);
     see("layers", self.layers, kComparedCount);
     see("d_model", self.d_model, kComparedCount);

@@ -140,6 +140,45 @@ TEST(QualityRecord, TheSpreadOfTheSeedsDecidesTies) {
   EXPECT_EQ(r.conclusion, "nothing was trained, so nothing follows");
 }
 
+// A mean over those that survived is not the whole truth.
+TEST(QualityRecord, SeedsThatFailedAreSaid) {
+  QualityRecord r = example();
+  QualityTrial failed;
+  failed.mechanism = "flash";
+  failed.seed = 3;
+  failed.status = PointStatus::kFailed;
+  failed.reason = "it diverged at step 7";
+  r.trials.push_back(failed);
+  summarize(r);
+  EXPECT_THAT(r.conclusion, HasSubstr("2 seeds, while 1 other failed"));
+  const std::string table = quality_table(r, 100);
+  EXPECT_THAT(table, HasSubstr("2 of 3"));
+  EXPECT_THAT(table, HasSubstr("flash, 1 of 3 seeds: it diverged at step 7"));
+  r.trials[0].quality = 1.0;
+  r.trials[2].quality = 0.99;
+  for (const Standing& standing : standings(r)) {
+    EXPECT_EQ(standing.as_good, standing.mechanism == "linear") << standing.mechanism;
+  }
+}
+
+TEST(QualityRecord, WhatWasNotTrainedAlikeIsSaid) {
+  QualityRecord other = example();
+  EXPECT_THAT(quality_against(example(), other, 100), Not(HasSubstr("not trained alike")));
+  other.settings.steps = 300;
+  other.settings.options = {{"length", "32"}, {"pairs", "4"}};
+  other.settings.length = 32;
+  EXPECT_EQ(unlike_text(example().settings, other.settings),
+            "options/length 64 and 32, steps 20 and 300, options/pairs nothing and 4");
+  EXPECT_THAT(quality_against(example(), other, 100),
+              HasSubstr("not trained alike, here and there: options/length"));
+  QualitySettings data = example().settings;
+  data.data_checksum = "1";
+  EXPECT_TRUE(trained_alike(data, example().settings)) << "earlier records do not say it";
+  QualitySettings changed = data;
+  changed.data_checksum = "2";
+  EXPECT_EQ(unlike_text(data, changed), "data_checksum 1 and 2");
+}
+
 TEST(QualityRecord, OfTwoTheOneThatEndedWellStays) {
   const QualityRecord known = example();
   QualityRecord more = example();

@@ -7,6 +7,7 @@
 
 #include "longspan/base/error.h"
 #include "longspan/base/number.h"
+#include "longspan/io/record_json.h"
 #include "longspan/report/html.h"
 
 namespace longspan {
@@ -27,6 +28,7 @@ Standing standing_of(const QualitySettings& s, const std::vector<const QualityTr
   for (const QualityTrial* t : trials) {
     if (t->status != PointStatus::kOk) {
       if (standing.reason.empty()) standing.reason = t->reason;
+      standing.failed += t->status == PointStatus::kFailed ? 1 : 0;
       continue;
     }
     const double q = *t->quality;
@@ -53,6 +55,7 @@ std::string conclusion_of(const QualityRecord& r) {
   std::string text =
       fmt::format("{} learns {} best here: {} {} after {} steps, {}", best.mechanism, s.task,
                   s.metric, quality_text(s, best.mean), s.steps, counted(best.trained, "seed"));
+  if (best.failed > 0) text += fmt::format(", while {} failed", counted(best.failed, "other"));
   const Standing* fastest = &best;
   std::vector<std::string> alike;
   for (const Standing& standing : all) {
@@ -93,8 +96,8 @@ std::vector<Standing> standings(const QualityRecord& record) {
           return other.trained > 0 && !better(record.settings, standing.mean, other.mean) &&
                  other.step_seconds < standing.step_seconds;
         });
-    standing.as_good =
-        standing.trained > 0 && !better(record.settings, all.front().worst, standing.best);
+    standing.as_good = standing.trained > 0 && standing.failed == 0 &&
+                       !better(record.settings, all.front().worst, standing.best);
   }
   return all;
 }
@@ -106,16 +109,37 @@ std::string quality_text(const QualitySettings& settings, double quality) {
 void summarize(QualityRecord& record) { record.conclusion = conclusion_of(record); }
 
 bool trained_alike(const QualitySettings& a, const QualitySettings& b) {
+  return unlike_text(a, b).empty();
+}
+
+std::string unlike_text(const QualitySettings& a, const QualitySettings& b) {
   QualitySettings other = b;
   other.budget_seconds = a.budget_seconds;
   other.length = a.length;  // follows from the options, and older records do not say it
-  return a == other;
+  if (!a.data_checksum || !b.data_checksum) other.data_checksum = a.data_checksum;
+  const nlohmann::json here = record_to_json(a).flatten();
+  const nlohmann::json there = record_to_json(other).flatten();
+  std::vector<std::string> unlike;
+  const auto text = [](const nlohmann::json& fields, const std::string& name) {
+    const auto field = fields.find(name);
+    if (field == fields.end() || field->is_null()) return std::string("nothing");
+    return field->is_string() ? printable(field->get<std::string>()) : field->dump();
+  };
+  const auto compare = [&](const std::string& name) {
+    if (text(here, name) == text(there, name)) return;
+    unlike.push_back(
+        fmt::format("{} {} and {}", name.substr(1), text(here, name), text(there, name)));
+  };
+  for (const auto& field : here.items()) compare(field.key());
+  for (const auto& field : there.items()) {
+    if (!here.contains(field.key())) compare(field.key());
+  }
+  return fmt::format("{}", fmt::join(unlike, ", "));
 }
 
 void check_alike(const QualitySettings& a, const QualitySettings& b) {
-  require(trained_alike(a, b),
-          "[compare] the two were not trained alike; need the same task and options, model, steps, "
-          "batch, learning rate and threads");
+  const std::string unlike = unlike_text(a, b);
+  require(unlike.empty(), "[compare] the two were not trained alike: {}; need the same", unlike);
 }
 
 QualityRecord merge(const QualityRecord& known, const QualityRecord& more) {

@@ -14,14 +14,15 @@ struct Standing {
   std::string mechanism;
   std::size_t trained = 0;  // trials that ended well
   std::size_t trials = 0;
-  double mean = 0.0;  // of their quality
+  std::size_t failed = 0;  // diverged, or were refused what they needed
+  double mean = 0.0;       // of their quality
   double worst = 0.0;
   double best = 0.0;
   double step_seconds = 0.0;  // the median
   double memory = 0.0;
   std::optional<double> state;
   bool on_front = false;  // nothing that is at least as good takes less time
-  bool as_good = false;   // as the best: its best seed reaches the worst of that
+  bool as_good = false;   // as the best: its best seed reaches the worst of that, and none failed
   std::string reason;     // of the first trial that did not end well
 };
 
@@ -39,5 +40,7 @@ void summarize(QualityRecord& record);
 QualityRecord merge(const QualityRecord& known, const QualityRecord& more);
 void check_alike(const QualitySettings& a, const QualitySettings& b);
 bool trained_alike(const QualitySettings& a, const QualitySettings& b);
+// What was not alike, "steps 20 and 300, options/length 32 and 64".
+std::string unlike_text(const QualitySettings& a, const QualitySettings& b);
 
 }  // namespace longspan

@@ -71,14 +71,20 @@ std::string quality_table(const QualityRecord& r, std::size_t width) {
   std::vector<Row> rows = {{"", s.metric, "worst to best", "a step", "memory", "state", "seeds"}};
   std::string failed;
   for (const Standing& standing : standings(r)) {
-    if (standing.trained == 0) {
-      failed += wrapped(fmt::format("{}: {}", standing.mechanism, standing.reason), width);
-      continue;
+    const std::size_t missing = standing.trials - standing.trained;
+    if (missing > 0) {
+      const std::string seeds = standing.trained == 0
+                                    ? std::string()
+                                    : fmt::format(", {} of {} seeds", missing, standing.trials);
+      failed += wrapped(fmt::format("{}{}: {}", standing.mechanism, seeds, standing.reason), width);
     }
-    rows.push_back(
-        {standing.mechanism + (standing.on_front ? " *" : ""), quality_text(s, standing.mean),
-         spread_text(s, standing), seconds_text(standing.step_seconds), bytes_text(standing.memory),
-         standing.state ? bytes_text(*standing.state) : "–", fmt::format("{}", standing.trained)});
+    if (standing.trained == 0) continue;
+    rows.push_back({standing.mechanism + (standing.on_front ? " *" : ""),
+                    quality_text(s, standing.mean), spread_text(s, standing),
+                    seconds_text(standing.step_seconds), bytes_text(standing.memory),
+                    standing.state ? bytes_text(*standing.state) : "–",
+                    missing == 0 ? fmt::format("{}", standing.trained)
+                                 : fmt::format("{} of {}", standing.trained, standing.trials)});
   }
   if (rows.size() > 1) {
     text += laid_out(rows, width);
@@ -105,6 +111,9 @@ std::string quality_csv(const QualityRecord& r) {
 
 std::string quality_against(const QualityRecord& here, const QualityRecord& there,
                             std::size_t width) {
+  const std::string unlike = unlike_text(here.settings, there.settings);
+  const std::string note =
+      unlike.empty() ? "" : wrapped("not trained alike, here and there: " + unlike, width);
   std::vector<Row> rows = {
       {"against " + there.machine.cpu, here.settings.metric, "there", "a step", "there"}};
   const std::vector<Standing> others = standings(there);
@@ -115,7 +124,7 @@ std::string quality_against(const QualityRecord& here, const QualityRecord& ther
                     quality_text(there.settings, other->mean), seconds_text(own.step_seconds),
                     seconds_text(other->step_seconds)});
   }
-  return rows.size() == 1 ? "no mechanism was trained in both\n" : laid_out(rows, width);
+  return rows.size() == 1 ? "no mechanism was trained in both\n" : laid_out(rows, width) + note;
 }
 
 }  // namespace longspan

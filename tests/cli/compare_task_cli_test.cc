@@ -113,6 +113,38 @@ TEST_F(CompareTask, WhatDivergesIsARow) {
   EXPECT_EQ(longspan({"compare", "--render", out()}).status, 0);
 }
 
+TEST_F(CompareTask, DataThatChangedAreNotAddedTo) {
+  const std::string data = out() + ".tsv";
+  const auto write = [&](const char* third) {
+    std::string lines;
+    for (int i = 0; i < 20; ++i) {
+      lines += fmt::format("{}\ta text {}\n", i % 3 == 0 ? third : i % 3 == 1 ? "b" : "c", i);
+    }
+    write_bytes(data, lines);
+  };
+  write("a");
+  const Json r = trained({"--task", "text-class:length=16,data=" + data, "--attention", "flash"});
+  EXPECT_EQ(r["settings"]["options"]["data"], data);
+  expect_wrong_input(longspan({"compare", "--task", "text-class:length=16,data=" + data, "--out",
+                               data, "--overwrite", "--attention", "flash"}),
+                     "is what is read here and would be replaced; need another name");
+  write("d");
+  expect_wrong_input(longspan({"compare", "--add", out(), "--attention", "linear"}),
+                     "the two were not trained alike: data_checksum ");
+}
+
+// Images are read by a perceptron unless one says otherwise.
+TEST_F(CompareTask, WhatHasNoAttentionIsNotCompared) {
+  const std::string data =
+      (std::filesystem::path(LONGSPAN_SOURCE_DIR) / "data/mnist-small").string();
+  const Json r = trained(
+      {"--task", "images:data=" + data, "--attention", "flash", "--steps", "1", "--seeds", "1"});
+  EXPECT_EQ(r["settings"]["options"]["model"], "encoder");
+  expect_wrong_input(longspan(on_task({"--task", "images:model=mlp,data=" + data, "--attention",
+                                       "flash", "--overwrite"})),
+                     "a perceptron has no attention that could be compared; need model=encoder");
+}
+
 TEST_F(CompareTask, TheBudgetBoundsTheRun) {
   const Outcome none = longspan(on_task({"--attention", "flash", "--budget", "0.000001s"}));
   expect_wrong_input(none, "no trial fits the budget");
