@@ -44,7 +44,7 @@ struct AdviseOptions {
   bool replace = false;  // which is what is asked unless there is a task
   std::string task;
   std::string records;  // files
-  double within = 0.0;
+  double within = 0.01;
 };
 
 AdviceQuestion question_of(const AdviseOptions& o) {
@@ -108,8 +108,11 @@ void run(const AdviseOptions& o, const Common& common) {
   if (common.json) {
     return fmt::print("{}\n", advice_json(q, advice, record ? &*record : nullptr).dump(2));
   }
+  // What exact attention lacks is what people ask next.
+  const AdviceCandidate* exact = advice.find(kBaseline);
+  const AdviceCandidate& first = exact == nullptr ? advice.candidates.front() : *exact;
   require(advice.pick() != nullptr, "[advise] nothing answers: {} {}; need fewer constraints",
-          advice.candidates.front().attention, advice.candidates.front().refused);
+          first.attention, first.refused);
   if (record) return print_for_task(q, advice, *record);
   print_replacement(calibration, q, advice);
 }

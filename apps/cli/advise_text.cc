@@ -21,7 +21,6 @@ namespace longspan::cli {
 namespace {
 
 constexpr std::size_t kShown = 8;
-constexpr const char* kBaseline = "flash";
 
 // What times are read in, of `seconds` and what is near it.
 struct TimeUnit {
@@ -82,8 +81,9 @@ std::string cost_text(const AdviceQuestion& q, const Advice& advice) {
                   size_text(*pick.prediction.memory.predicted), work_text(q));
   const AdviceCandidate* flash = advice.find(kBaseline);
   if (&pick != flash && flash != nullptr && flash->prediction.time.predicted) {
-    text += fmt::format(", {:.2f} times as fast as exact flash",
-                        *flash->prediction.time.predicted / seconds);
+    const double ratio = *flash->prediction.time.predicted / seconds;
+    text += ratio >= 1.0 ? fmt::format(", {:.2f} times as fast as exact flash", ratio)
+                         : fmt::format(", {:.2f} times as long as exact flash", 1.0 / ratio);
   }
   return text;
 }
@@ -135,9 +135,10 @@ std::string change_text(const Calibration& calibration, const AdviceQuestion& q,
   for (const bool longer : {false, true}) {
     const auto change = advice_changes(calibration, q, advice, longer);
     if (!change) continue;
-    changes += fmt::format("{} n = {} {} it would be {}", changes.empty() ? "At" : ", at",
-                           with_commas(change->length), longer ? "and above" : "and below",
-                           change->attention);
+    changes += fmt::format(
+        "{} n = {} {} {}", changes.empty() ? "At" : ", at", with_commas(change->length),
+        longer ? "and above" : "and below",
+        change->attention.empty() ? "nothing would answer" : "it would be " + change->attention);
   }
   if (!changes.empty()) return changes + ", by the same errors.";
   return fmt::format("From n = {} to {} the answer is the same, by the same errors.",

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "applies.h"
 #include "command.h"
@@ -21,6 +22,7 @@
 #include "longspan/training/teacher.h"
 #include "modes.h"
 #include "output_file.h"
+#include "stop.h"
 #include "task_flags.h"
 #include "terminal.h"
 
@@ -49,7 +51,7 @@ struct EvalOptions {
 class Predictions {
  public:
   Predictions(const Task& task, const std::filesystem::path& path)
-      : task_(task), file_("eval", path) {}
+      : task_(task), names_(task.class_names()), file_("eval", path) {}
 
   void add(const Batch& batch, ConstMatrix scores, std::size_t first) {
     // Of an example; two sequences may have one.
@@ -65,6 +67,10 @@ class Predictions {
                              {"target", batch.targets[i]},
                              {"predicted", best - values.begin()},
                              {"probability", 1.0 / sum}};
+      if (!names_.empty()) {
+        line["target_class"] = names_.at(static_cast<std::size_t>(batch.targets[i]));
+        line["predicted_class"] = names_.at(static_cast<std::size_t>(best - values.begin()));
+      }
       if (rows > 1) line["position"] = i % rows;
       lines += line.dump() + '\n';
     }
@@ -74,6 +80,7 @@ class Predictions {
 
  private:
   const Task& task_;
+  std::vector<std::string> names_;  // of classes
   AtomicFile file_;
 };
 
@@ -87,11 +94,15 @@ std::unique_ptr<Task> open_task(const EvalOptions& o, RunConfig config) {
   if (o.length > 0) config.options["length"] = std::to_string(o.length);
   std::unique_ptr<Task> task = config.make_task();
   task->open();
-  if (o.data.empty() && !config.data.checksum.empty() && task->checksum() != config.data.checksum) {
+  if (o.data.empty() && o.length == 0 && !config.data.checksum.empty() &&
+      task->checksum() != config.data.checksum) {
     fmt::print(stderr, "note: {} is not what the model was trained on: it has changed since\n",
                config.options["data"]);
   }
   const ModelNeeds needs = task->needs();
+  require(needs.classes <= config.model.classes || config.model.classes == 0,
+          "[eval] {}: a class {}; the model knows 0 to {}", config.options["data"],
+          needs.classes - 1, config.model.classes - 1);
   const std::size_t length = std::max(needs.length, needs.source_length);
   require(length <= config.model.max_length, "[eval] length {}; the model takes at most {}", length,
           config.model.max_length);
@@ -132,6 +143,13 @@ struct Beside {
       require(o.history == 0, "[eval] --predictions with --memory; need one of them");
       require(classifies, "[eval] --predictions of the loss {}; need cross-entropy",
               run.config.model.loss);
+      const std::filesystem::path own = o.directory;
+      std::vector<std::filesystem::path> read = {own / "model.safetensors", own / "config.json",
+                                                 own / "metrics.jsonl"};
+      const TaskOptions options = task.options();
+      if (const auto data = options.find("data"); data != options.end())
+        read.push_back(data->second);
+      check_not_read("eval", o.predictions, read);
       check_output("eval", o.predictions, o.existing);
       predictions.emplace(task, o.predictions);
     }
@@ -155,6 +173,17 @@ struct Beside {
   BatchMemory memory;
 };
 
+// Stopped half-way, it leaves no file that is half written.
+Judgement judged(const LoadedRun& run, Task& task, Split split, EvaluateOptions& options) {
+  const StopGuard guard;
+  options.stops = [] { return StopGuard::signal() != 0; };
+  try {
+    return evaluate(*run.model, task, split, options);
+  } catch (const EvaluationStopped&) {
+    throw Stopped{StopGuard::signal(), "[eval] interrupted; nothing was written"};
+  }
+}
+
 void run_eval(const EvalOptions& o, const Common& common) {
   LoadedRun run = load_run(o.directory);
   o.applies.check("eval", run.config);
@@ -168,7 +197,7 @@ void run_eval(const EvalOptions& o, const Common& common) {
   options.sees = [&](const Batch& seen, ConstMatrix scores, std::size_t first) {
     beside.see(seen, scores, first);
   };
-  Judgement q = evaluate(*run.model, *task, split, options);
+  Judgement q = judged(run, *task, split, options);
   if (beside.predictions) beside.predictions->commit();
   if (beside.teacher) std::ranges::copy(beside.closeness.metrics(), std::back_inserter(q.metrics));
   if (o.answers) {

@@ -18,6 +18,15 @@ void check_output(std::string_view who, const fs::path& path, Existing existing)
   const AtomicFile tried(who, path);
 }
 
+void check_not_read(std::string_view who, const fs::path& path, const std::vector<fs::path>& read) {
+  for (const fs::path& own : read) {
+    std::error_code ignored;
+    require(!fs::equivalent(path, own, ignored),
+            "[{}] {} is what is read here and would be replaced; need another name", who,
+            path.string());
+  }
+}
+
 fs::path lock_of(const fs::path& record) { return record.string() + ".lock"; }
 
 fs::path page_of(fs::path record) { return record.replace_extension(".html"); }

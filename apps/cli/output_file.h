@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <string_view>
+#include <vector>
 
 #include "command.h"
 
@@ -14,6 +15,10 @@ enum class Existing { kKept, kReplaced };
 
 // Throws unless a file can be written there; makes the directory that it is in.
 void check_output(std::string_view who, const std::filesystem::path& path, Existing existing);
+
+// Throws where the path is one of the files that the command reads: it would replace them.
+void check_not_read(std::string_view who, const std::filesystem::path& path,
+                    const std::vector<std::filesystem::path>& read);
 
 // The first of name.json, name-2.json, name-3.json … that neither is there nor has a page or a lock
 // beside it.

@@ -186,7 +186,7 @@ std::optional<AdviceChange> advice_changes(const Calibration& calibration, const
     }
     rank_candidates(candidates);
     const AdviceCandidate* pick = pick_of(there, candidates);
-    if (pick == nullptr) continue;
+    if (pick == nullptr) return AdviceChange{n, ""};
     const auto same = std::ranges::find(candidates, now->attention, &AdviceCandidate::attention);
     if (same->tied && same->exact == pick->exact) continue;
     return AdviceChange{n, pick->attention};

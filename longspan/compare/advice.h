@@ -81,7 +81,7 @@ inline constexpr int kDoublings = 4;  // and halvings: how far other lengths are
 // at the length of the question.
 struct AdviceChange {
   std::uint64_t length = 0;
-  std::string attention;
+  std::string attention;  // empty: nothing answers there
 };
 std::optional<AdviceChange> advice_changes(const Calibration& calibration,
                                            const AdviceQuestion& question, const Advice& advice,

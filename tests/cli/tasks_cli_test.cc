@@ -106,6 +106,9 @@ TEST(TaskCommands, AStudentIsComparedWithItsTeacher) {
   EXPECT_GT(quality["pseudo_perplexity"], 1.0);
   EXPECT_THAT(longspan({"eval", teacher, "--teacher", teacher, "--pseudo", "2"}).out,
               AllOf(HasSubstr("of 32 tokens, each hidden alone"), HasSubstr("100.00 %")));
+  expect_wrong_input(
+      longspan(train("mlm", teacher, {"--data", text, "--overwrite", "--teacher", teacher})),
+      "is --out, where the student replaces it; need another directory");
   expect_wrong_input(longspan(train("mlm", student + "2", {"--data", text, "--temperature", "3"})),
                      "[train] --temperature with no teacher; need --teacher");
   expect_wrong_input(
@@ -149,6 +152,43 @@ TEST(TaskCommands, PredictionsAreWhatTheAccuracyCounts) {
                      "exists already; need another name, or --overwrite");
   EXPECT_EQ(longspan({"eval", model, "--predictions", file, "--overwrite"}).status, 0);
   expect_wrong_input(longspan({"eval", model, "--overwrite"}), "--overwrite alone; need");
+}
+
+TEST(TaskCommands, OtherDataAreReadByTheNamesOfTheClasses) {
+  const TemporaryDirectory scratch;
+  const std::string model = (scratch / "m").string();
+  std::string lines;
+  for (int i = 0; i < 60; ++i) {
+    const std::string word = i % 3 == 0 ? "cat" : i % 3 == 1 ? "dog" : "owl";
+    lines += word + "\t" + std::string(8, word.front()) + "\n";
+  }
+  write_bytes(scratch / "all.tsv", lines);
+  const Outcome trained = longspan(
+      {"train",     "text-class", "--out",        model, "--data",  (scratch / "all.tsv").string(),
+       "--length",  "8",          "--layers",     "1",   "--heads", "2",
+       "--d-model", "16",         "--batch",      "8",   "--steps", "60",
+       "--lr",      "0.01",       "--eval-every", "0",   "--quiet", "--threads",
+       "1"});
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  // Without cats, dogs would be the first class.
+  const std::string fewer = (scratch / "fewer.tsv").string();
+  write_bytes(fewer, "owl\toooooooo\ndog\tdddddddd\nowl\toooooooo\n");
+  const json quality =
+      json::parse(longspan({"eval", model, "--data", fewer, "--split", "all", "--json"}).out);
+  EXPECT_EQ(quality["accuracy"], 1.0) << quality;
+  EXPECT_EQ(quality["accuracy_of_class_owl"], 1.0);
+  const std::string predictions = (scratch / "p.jsonl").string();
+  longspan({"eval", model, "--predictions", predictions});
+  const json first =
+      json::parse(read_bytes(predictions).substr(0, read_bytes(predictions).find('\n')));
+  EXPECT_EQ(first["target_class"], first["predicted_class"]);
+  EXPECT_EQ(longspan({"eval", model, "--length", "4"}).err, "") << "the data are what they were";
+  write_bytes(fewer, "cow\tmoo\n");
+  expect_wrong_input(longspan({"eval", model, "--data", fewer}), ":1: label 'cow' is none that is");
+  for (const std::string& read : {model + "/model.safetensors", (scratch / "all.tsv").string()}) {
+    expect_wrong_input(longspan({"eval", model, "--predictions", read, "--overwrite"}),
+                       "is what is read here and would be replaced");
+  }
 }
 
 TEST(TaskCommands, PredictionsOfPairsAreOnePerPair) {
