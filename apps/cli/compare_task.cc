@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <limits>
 #include <optional>
 #include <vector>
@@ -68,14 +67,6 @@ std::pair<std::string, TaskOptions> parse_task(const std::string& text) {
     }
   }
   return {text.substr(0, colon), options};
-}
-
-std::string task_text(const QualitySettings& s) {
-  std::string text = s.task;
-  for (const auto& [name, value] : s.options) {
-    if (!value.empty()) text += fmt::format("{}{}={}", text == s.task ? ":" : ",", name, value);
-  }
-  return text;
 }
 
 void take_typed(const CompareTaskOptions& o, Protocol& p) {
@@ -169,28 +160,24 @@ class QualityRun {
 
 void QualityRun::prepare() {
   if (o_.typed("--budget")) budget_ = o_.budget;
-  std::string asked = o_.task;
   if (!o_.places.add.empty()) {
     known_ = read_quality(o_.places.add);
     if (common_.threads == 0) set_thread_count(static_cast<int>(known_->settings.threads));
-    if (asked.empty()) asked = task_text(known_->settings);
   }
-  auto [name, options] = parse_task(asked);
-  std::unique_ptr<Task> task = find_task(name).make(options);
+  const auto [name, typed] = known_ && o_.task.empty()
+                                 ? std::pair(known_->settings.task, known_->settings.options)
+                                 : parse_task(o_.task);
+  TaskOptions options = typed;
+  options.merge(find_task(name).make(options)->protocol().options);
+  const std::unique_ptr<Task> task = find_task(name).make(options);
   const auto data = options.find("data");
   const bool given = data != options.end() && !data->second.empty();
   require(!task->needs_data() || given, "[compare] {} and no data; need --task {}:data=FILE", name,
           name);
-  for (const auto& [option, value] : options) {
+  for (const auto& [option, value] : typed) {
     const std::string_view idle = o_.task.empty() ? "" : task->idle(option);
     require(idle.empty(), "[compare] {} with {}", option, idle);
   }
-  if (given)
-    data->second = std::filesystem::absolute(data->second)
-                       .lexically_normal()
-                       .string();  // --add may come from anywhere
-  options.merge(task->protocol().options);
-  task = find_task(name).make(options);
   Protocol protocol = known_ ? protocol_from(known_->settings) : task->protocol();
   take_typed(o_, protocol);
   require(protocol.before.empty() || protocol.layers > 1,

@@ -50,8 +50,9 @@ struct EvalOptions {
 // model takes for likeliest and with which probability.
 class Predictions {
  public:
-  Predictions(const Task& task, const std::filesystem::path& path)
-      : task_(task), names_(task.class_names()), file_("eval", path) {}
+  Predictions(const Task& task, const std::vector<std::string>& classes,
+              const std::filesystem::path& path)
+      : task_(task), names_(classes), file_("eval", path) {}
 
   void add(const Batch& batch, ConstMatrix scores, std::size_t first) {
     // Of an example; two sequences may have one.
@@ -91,16 +92,28 @@ std::unique_ptr<Task> open_task(const EvalOptions& o, RunConfig config) {
   } else {
     config.options["data"] = o.data;
   }
+  const RunConfig as_trained = config;
   if (o.length > 0) config.options["length"] = std::to_string(o.length);
   std::unique_ptr<Task> task = config.make_task();
   task->open();
-  if (o.data.empty() && o.length == 0 && !config.data.checksum.empty() &&
-      task->checksum() != config.data.checksum) {
-    fmt::print(stderr, "note: {} is not what the model was trained on: it has changed since\n",
+  const std::unique_ptr<Task> trained = o.length > 0 ? as_trained.make_task() : nullptr;
+  const std::string& checksum = config.data.checksum;
+  if (o.data.empty() && !checksum.empty() && (trained ? *trained : *task).checksum() != checksum) {
+    fmt::print(stderr,
+               "note: {} is not what the model was trained on: it has changed since, or was "
+               "divided otherwise\n",
                config.options["data"]);
   }
+  if (!o.data.empty() && config.classes.empty() && !task->class_names().empty()) {
+    fmt::print(stderr,
+               "note: the model does not say what its classes are called; those of {} are taken "
+               "in their order\n",
+               o.data);
+  }
   const ModelNeeds needs = task->needs();
-  require(needs.classes <= config.model.classes || config.model.classes == 0,
+  const bool classifies =
+      config.model.head == HeadKind::kClassifier || config.model.head == HeadKind::kPairs;
+  require(!classifies || needs.classes <= config.model.classes,
           "[eval] {}: a class {}; the model knows 0 to {}", config.options["data"],
           needs.classes - 1, config.model.classes - 1);
   const std::size_t length = std::max(needs.length, needs.source_length);
@@ -135,6 +148,22 @@ void print_text(const LoadedRun& run, const Judgement& q) {
   }
 }
 
+// Files of the model, of its teacher and of the data.
+std::vector<std::filesystem::path> files_read(const EvalOptions& o, const Task& task) {
+  std::vector<std::filesystem::path> read;
+  for (const std::filesystem::path run : {o.directory, o.teacher}) {
+    if (run.empty()) continue;
+    for (const char* file : {"model.safetensors", "config.json", "metrics.jsonl"}) {
+      read.push_back(run / file);
+    }
+  }
+  const TaskOptions options = task.options();
+  if (const auto data = options.find("data"); data != options.end()) {
+    read.emplace_back(data->second);
+  }
+  return read;
+}
+
 // What is done with the scores of every batch beside the task's metrics.
 struct Beside {
   Beside(const EvalOptions& o, const LoadedRun& run, const Task& task) {
@@ -143,15 +172,9 @@ struct Beside {
       require(o.history == 0, "[eval] --predictions with --memory; need one of them");
       require(classifies, "[eval] --predictions of the loss {}; need cross-entropy",
               run.config.model.loss);
-      const std::filesystem::path own = o.directory;
-      std::vector<std::filesystem::path> read = {own / "model.safetensors", own / "config.json",
-                                                 own / "metrics.jsonl"};
-      const TaskOptions options = task.options();
-      if (const auto data = options.find("data"); data != options.end())
-        read.push_back(data->second);
-      check_not_read("eval", o.predictions, read);
+      check_not_read("eval", o.predictions, files_read(o, task));
       check_output("eval", o.predictions, o.existing);
-      predictions.emplace(task, o.predictions);
+      predictions.emplace(task, run.config.classes, o.predictions);
     }
     if (!o.teacher.empty()) {
       require(o.history == 0, "[eval] --teacher with --memory; need one of them");
@@ -178,10 +201,11 @@ Judgement judged(const LoadedRun& run, Task& task, Split split, EvaluateOptions&
   const StopGuard guard;
   options.stops = [] { return StopGuard::signal() != 0; };
   try {
-    return evaluate(*run.model, task, split, options);
-  } catch (const EvaluationStopped&) {
-    throw Stopped{StopGuard::signal(), "[eval] interrupted; nothing was written"};
+    Judgement q = evaluate(*run.model, task, split, options);
+    if (StopGuard::signal() == 0) return q;
+  } catch (const EvaluationStopped&) {  // as behind the last batch
   }
+  throw Stopped{StopGuard::signal(), "[eval] interrupted; nothing was written"};
 }
 
 void run_eval(const EvalOptions& o, const Common& common) {

@@ -21,7 +21,9 @@ void check_output(std::string_view who, const fs::path& path, Existing existing)
 void check_not_read(std::string_view who, const fs::path& path, const std::vector<fs::path>& read) {
   for (const fs::path& own : read) {
     std::error_code ignored;
-    require(!fs::equivalent(path, own, ignored),
+    const bool inside = fs::is_directory(own, ignored) && fs::exists(path, ignored) &&
+                        fs::equivalent(directory_of(path), own, ignored);
+    require(!inside && !fs::equivalent(path, own, ignored),
             "[{}] {} is what is read here and would be replaced; need another name", who,
             path.string());
   }

@@ -16,7 +16,8 @@ enum class Existing { kKept, kReplaced };
 // Throws unless a file can be written there; makes the directory that it is in.
 void check_output(std::string_view who, const std::filesystem::path& path, Existing existing);
 
-// Throws where the path is one of the files that the command reads: it would replace them.
+// Throws where the path is one of the files that the command reads, or one in a directory that it
+// reads: it would replace them.
 void check_not_read(std::string_view who, const std::filesystem::path& path,
                     const std::vector<std::filesystem::path>& read);
 

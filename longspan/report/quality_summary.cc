@@ -116,7 +116,11 @@ std::string unlike_text(const QualitySettings& a, const QualitySettings& b) {
   QualitySettings other = b;
   other.budget_seconds = a.budget_seconds;
   other.length = a.length;  // follows from the options, and older records do not say it
-  if (!a.data_checksum || !b.data_checksum) other.data_checksum = a.data_checksum;
+  if (!a.data_checksum || !b.data_checksum) {
+    other.data_checksum = a.data_checksum;  // likewise
+  } else if (a.options.contains("data") && b.options.contains("data")) {
+    other.options.find("data")->second = a.options.find("data")->second;  // wherever they are
+  }
   const nlohmann::json here = record_to_json(a).flatten();
   const nlohmann::json there = record_to_json(other).flatten();
   std::vector<std::string> unlike;
@@ -126,7 +130,7 @@ std::string unlike_text(const QualitySettings& a, const QualitySettings& b) {
     return field->is_string() ? printable(field->get<std::string>()) : field->dump();
   };
   const auto compare = [&](const std::string& name) {
-    if (text(here, name) == text(there, name)) return;
+    if (here.value(name, nlohmann::json()) == there.value(name, nlohmann::json())) return;
     unlike.push_back(
         fmt::format("{} {} and {}", name.substr(1), text(here, name), text(there, name)));
   };

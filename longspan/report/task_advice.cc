@@ -77,7 +77,9 @@ std::vector<JudgedMechanism> judged_by(const QualityRecord& record, const NewMod
     if (standing.trained == 0) continue;
     JudgedMechanism& m = judged.emplace_back(JudgedMechanism{standing.mechanism, ""});
     const double lost = std::abs(standing.mean - all.front().mean);
-    if (!standing.as_good && lost > model.within) {
+    if (standing.failed > 0) {
+      m.worse = fmt::format("failed from {} of {} seeds", standing.failed, standing.trials);
+    } else if (!standing.as_good && lost > model.within) {
       m.worse = fmt::format("reaches {}, the best {}", quality_text(s, standing.mean),
                             quality_text(s, all.front().mean));
     } else {

@@ -109,6 +109,17 @@ TEST(TaskAdvice, TheNearestLengthIsAskedAndWhatWasTrainedAlikeIsAdded) {
   }
 }
 
+TEST(TaskAdvice, WhatFailedFromASeedIsNotTaken) {
+  QualityRecord r = record(64);
+  QualityTrial failed;
+  failed.mechanism = "flash";
+  failed.seed = 99;
+  failed.status = PointStatus::kFailed;
+  r.trials.push_back(failed);
+  EXPECT_EQ(worse(r, {.length = 64, .causal = true, .within = 0.5}, "flash"),
+            "failed from 1 of 3 seeds");
+}
+
 // What data/quality has is what the program has, and it is as this program would write it.
 TEST(ShippedQuality, OpensAndIsCurrent) {
   const std::vector<QualityRecord> shipped = shipped_quality();

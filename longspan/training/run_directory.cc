@@ -210,7 +210,10 @@ RunConfig run_config_from(const json& object, const std::filesystem::path& direc
             "[checkpoint] {}: 'learned' in config.json cannot be read; need texts by name",
             directory.string());
     config.learned = learned->get<TaskOptions>();
-    static_cast<void>(config.make_task());  // it knows what they may be
+    const std::size_t needed = config.make_task()->needs().vocabulary;
+    require(needed == config.model.vocab,
+            "[checkpoint] {}: what was learned has {} tokens; the model {}", directory.string(),
+            needed, config.model.vocab);
   }
   return config;
 }

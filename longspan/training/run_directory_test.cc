@@ -72,6 +72,40 @@ TEST(RunDirectory, ComesBackAsItWas) {
   EXPECT_EQ(loaded.config.make_task()->needs().vocabulary, 6U);
 }
 
+TEST(RunDirectory, KeepsWhatTheTaskLearned) {
+  RunConfig config = small_run();
+  config.data.task = "events";
+  config.options = {{"length", "8"}};
+  config.model.vocab = 3;
+  config.learned = {{"types", "2"}, {"unit", "0.5"}, {"longest", "4"}, {"checksum", "ab"}};
+  config.model.classes = 2;
+  config.classes = {"cat", "dog"};
+  const nlohmann::json usual = to_json(config);
+  const RunConfig again = run_config_from(usual, "run");
+  EXPECT_EQ(again.learned, config.learned);
+  EXPECT_EQ(again.classes, config.classes);
+  nlohmann::json earlier = usual;
+  earlier.erase("learned");
+  earlier.erase("classes");
+  EXPECT_TRUE(run_config_from(earlier, "run").classes.empty());
+  const auto why = [&](const char* key, const nlohmann::json& value) {
+    nlohmann::json forged = usual;
+    forged[key] = value;
+    return message_of([&] { run_config_from(forged, "run"); });
+  };
+  const std::string classes = "[checkpoint] run: 'classes' in config.json ";
+  const std::string unreadable =
+      classes + "cannot be read; need the names of the model's 2 classes";
+  EXPECT_EQ(why("classes", {"cat"}), unreadable);
+  EXPECT_EQ(why("classes", {"cat", 1}), unreadable);
+  EXPECT_EQ(why("classes", "cat"), unreadable);
+  EXPECT_EQ(why("classes", {"cat", "cat"}), classes + "has a name twice; need each once");
+  EXPECT_EQ(why("learned", {{"types", 2}}),
+            "[checkpoint] run: 'learned' in config.json cannot be read; need texts by name");
+  EXPECT_EQ(why("learned", {{"types", "9"}, {"unit", "1"}, {"longest", "1"}}),
+            "[checkpoint] run: what was learned has 10 tokens; the model 3");
+}
+
 // The same weights in another order: their names say nothing, so the averages would be taken for
 // those of other parameters.
 TEST(RunDirectory, AnotherOrderOfParametersIsRefused) {

@@ -46,6 +46,8 @@ Teacher::Teacher(const std::filesystem::path& directory, const RunConfig& studen
       "[teacher] {} reads {} tokens of its own vocabulary and answers with one of {}; need those "
       "of the student, {} and {}",
       name, own.model.vocab, own.model.outputs(), student.model.vocab, student.model.outputs());
+  require(own.classes.empty() || student.classes.empty() || own.classes == student.classes,
+          "[teacher] {} knows classes of other names; need those of the student", name);
   require(own.model.max_length >= student.model.max_length,
           "[teacher] {} takes at most {} tokens; need as many as the student, {}", name,
           own.model.max_length, student.model.max_length);

@@ -131,11 +131,14 @@ void TrainingRun::begin() {
   config_.learned = task_->learned();
   if (config_.teacher.given()) {
     config_.teacher.path = absolute_path(config_.teacher.directory);
-    std::error_code ignored;
-    require(!options_.saves ||
-                !std::filesystem::equivalent(config_.teacher.path, options_.out, ignored),
-            "[train] --teacher {} is --out, where the student replaces it; need another directory",
-            config_.teacher.directory);
+    const std::filesystem::path out = options_.out;
+    for (const std::filesystem::path& own : {out, out / "best"}) {
+      std::error_code ignored;
+      require(!options_.saves || !std::filesystem::equivalent(config_.teacher.path, own, ignored),
+              "[train] --teacher {} is in --out, where the student replaces it; need another "
+              "directory",
+              config_.teacher.directory);
+    }
     config_.teacher.checksum = checkpoint_checksum(config_.teacher.path);
   }
   complete(config_);
@@ -196,6 +199,9 @@ void TrainingRun::open_saved_task() {
           "[train] {} is not what {} was trained on; need the same data to resume",
           found.options["data"], options_.out);
   task_->open();
+  // Of runs that earlier versions began.
+  if (config_.classes.empty()) config_.classes = task_->class_names();
+  if (config_.learned.empty()) config_.learned = task_->learned();
 }
 
 void TrainingRun::find_saved_teacher() {

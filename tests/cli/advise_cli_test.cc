@@ -85,7 +85,9 @@ TEST_F(Advise, SaysWhichQuestionItAnswers) {
 TEST_F(Advise, ForANewModelQualityDecides) {
   const Outcome outcome = longspan(question({"--length", "2048", "--task", "recall"}));
   ASSERT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_THAT(outcome.out,
+  std::string flat = outcome.out;
+  std::ranges::replace(flat, '\n', ' ');
+  EXPECT_THAT(flat,
               AllOf(HasSubstr("To train a new model: what learns recall as well"),
                     HasSubstr("accuracy"), HasSubstr("state"), HasSubstr("learned at n = 64"),
                     HasSubstr("at n = 2,048 nobody"), HasSubstr("longspan compare --task recall")));

@@ -128,6 +128,13 @@ TEST_F(CompareTask, DataThatChangedAreNotAddedTo) {
   expect_wrong_input(longspan({"compare", "--task", "text-class:length=16,data=" + data, "--out",
                                data, "--overwrite", "--attention", "flash"}),
                      "is what is read here and would be replaced; need another name");
+  // Wherever they are.
+  const std::string moved = out() + ".moved.tsv";
+  std::filesystem::copy_file(data, moved);
+  EXPECT_EQ(longspan({"compare", "--add", out(), "--task", "text-class:length=16,data=" + moved,
+                      "--attention", "linear"})
+                .status,
+            0);
   write("d");
   expect_wrong_input(longspan({"compare", "--add", out(), "--attention", "linear"}),
                      "the two were not trained alike: data_checksum ");

@@ -108,7 +108,7 @@ TEST(TaskCommands, AStudentIsComparedWithItsTeacher) {
               AllOf(HasSubstr("of 32 tokens, each hidden alone"), HasSubstr("100.00 %")));
   expect_wrong_input(
       longspan(train("mlm", teacher, {"--data", text, "--overwrite", "--teacher", teacher})),
-      "is --out, where the student replaces it; need another directory");
+      "is in --out, where the student replaces it; need another directory");
   expect_wrong_input(longspan(train("mlm", student + "2", {"--data", text, "--temperature", "3"})),
                      "[train] --temperature with no teacher; need --teacher");
   expect_wrong_input(
@@ -181,7 +181,7 @@ TEST(TaskCommands, OtherDataAreReadByTheNamesOfTheClasses) {
   longspan({"eval", model, "--predictions", predictions});
   const json first =
       json::parse(read_bytes(predictions).substr(0, read_bytes(predictions).find('\n')));
-  EXPECT_EQ(first["target_class"], first["predicted_class"]);
+  EXPECT_EQ(first.at("target_class"), first.at("predicted_class"));
   EXPECT_EQ(longspan({"eval", model, "--length", "4"}).err, "") << "the data are what they were";
   write_bytes(fewer, "cow\tmoo\n");
   expect_wrong_input(longspan({"eval", model, "--data", fewer}), ":1: label 'cow' is none that is");

@@ -27,13 +27,13 @@ void ClassTask::open() {
   const auto data = given.find("data");
   const bool drawn = data == given.end() || data->second.empty();
   const std::string source = drawn ? "what is drawn" : data->second;
-  require(splits_->training.size() > 0, "[{}] {}: no examples to train on; need at least one",
-          name(), source);
+  require(trained || splits_->training.size() > 0,
+          "[{}] {}: no examples to train on; need at least one", name(), source);
   const std::span<const std::int32_t> labels = splits_->training.labels();
   require(
       trained || std::ranges::any_of(labels, [&](std::int32_t l) { return l != labels.front(); }),
       "[{}] {}: all {} examples are of class {}; need two classes", name(), source, labels.size(),
-      labels.front());
+      labels.empty() ? 0 : labels.front());
   for (const Labelled* set : sets(Split::kAll)) {
     for (const std::int32_t label : set->labels()) {
       classes_ = std::max(classes_, static_cast<std::size_t>(label) + 1);
@@ -188,8 +188,8 @@ Judgement ClassTask::judge(Split split, const Tally& tally) const {
               .count = tally.counted,
               .metrics = {{"loss", tally.mean_loss(), fmt::format("{:.4f}", tally.mean_loss())},
                           {"accuracy", tally.accuracy(),
-                           fmt::format("{} (the most common class of training: {:.2f} %)", accuracy,
-                                       100.0 * most)},
+                           fmt::format("{} (the most common class of its training split: {:.2f} %)",
+                                       accuracy, 100.0 * most)},
                           {"majority", most, ""}},
               .subject = fmt::format("{} {} {}", tally.counted, name_of(split), what),
               .line = fmt::format("loss {:.4f}, accuracy {}", tally.mean_loss(), accuracy)};
@@ -197,9 +197,11 @@ Judgement ClassTask::judge(Split split, const Tally& tally) const {
     const ClassTally& own = tally.by_class[c];
     if (own.counted == 0) continue;
     const double right = static_cast<double>(own.correct) / static_cast<double>(own.counted);
-    q.metrics.push_back({fmt::format("accuracy_of_class_{}",
-                                     names_.empty() ? std::to_string(c) : printable(names_[c])),
-                         right, fmt::format("{:.2f} % of {}", 100.0 * right, own.counted)});
+    constexpr std::size_t kLongName = 80;
+    const bool named = !names_.empty() && names_[c].size() <= kLongName;
+    q.metrics.push_back(
+        {fmt::format("accuracy_of_class_{}", named ? printable(names_[c]) : std::to_string(c)),
+         right, fmt::format("{:.2f} % of {}", 100.0 * right, own.counted)});
   }
   return q;
 }

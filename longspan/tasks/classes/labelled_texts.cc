@@ -14,6 +14,7 @@
 #include "longspan/io/file.h"
 #include "longspan/io/text_lines.h"
 #include "longspan/tasks/classes/split_files.h"
+#include "longspan/tasks/utf8.h"
 
 namespace longspan {
 
@@ -36,6 +37,17 @@ bool parse_json_text(std::string_view line, std::vector<std::uint8_t>& tokens) {
   return parse_bytes_as_tokens(text->get_ref<const std::string&>(), tokens);
 }
 
+std::string shown(const json& value) {
+  return printable(value.dump(-1, ' ', true, json::error_handler_t::replace));
+}
+
+bool is_utf8(std::string_view text) {
+  for (std::size_t at = 0; at < text.size();) {
+    if (next_character(text, at) == kInvalidCharacter) return false;
+  }
+  return true;
+}
+
 class LabelledReader {
  public:
   LabelledReader(std::string_view who, std::size_t bytes, const std::vector<std::string>& known)
@@ -50,6 +62,7 @@ class LabelledReader {
     const std::uint32_t as_it_is = found_.files->add(path, &parse_bytes_as_tokens);
     std::optional<bool> label_first;
     folded_.reset();
+    titled_ = false;
     read_lines(who_, path, [&](const TextLine& line) {
       if (line.text.starts_with('{')) {
         add_json(line, as_json, split);
@@ -60,7 +73,8 @@ class LabelledReader {
     split_folds(first);
     // A text that nobody wrote twice is no class.
     constexpr std::size_t kSurelyClasses = 64;
-    require(!label_first || found_.labels.size() <= kSurelyClasses ||
+    const bool guessed = label_first && !titled_ && !closed_;
+    require(!guessed || found_.labels.size() <= kSurelyClasses ||
                 2 * found_.labels.size() <= found_.texts.size(),
             "[{}] {}: {} labels of {} texts; need the label first in a line, or a first line "
             "'text<tab>label'",
@@ -74,6 +88,8 @@ class LabelledReader {
       const std::string label = folder.filename().string();
       // What is known of no class, as the unlabelled texts of IMDB.
       if (label.starts_with("unsup")) continue;
+      require(is_utf8(label), "[{}] {}: the class is not UTF-8; need UTF-8 text", who_,
+              folder.string());
       require(!closed_ || numbers_.contains(label), "[{}] {}: the class is none that is known: {}",
               who_, folder.string(), known_text());
       for (const fs::path& file : entries(folder)) {
@@ -117,8 +133,11 @@ class LabelledReader {
     line.require(text > 0, "the text is empty");
     line.require(!label.empty() && label.size() <= 256, "a label of {} bytes; need 1 to 256",
                  label.size());
-    line.require(!closed_ || numbers_.contains(label), "label '{}' is none that is known: {}",
-                 printable(label), known_text());
+    line.require(is_utf8(label), "a label that is not UTF-8; need UTF-8 text");
+    if (closed_ && !numbers_.contains(label)) {
+      line.fail(
+          fmt::format("label '{}' is none that is known: {}", printable(label), known_text()));
+    }
     constexpr std::size_t kMostLabels = 65536;
     line.require(found_.labels.size() < kMostLabels || numbers_.contains(label),
                  "'{}' is one class more than {}; need fewer", printable(label), kMostLabels);
@@ -134,8 +153,9 @@ class LabelledReader {
   }
 
   static std::int16_t fold_of(const TextLine& line, const json& fold) {
-    line.require(fold.is_number_integer() && fold >= 0 && fold < 1000,
-                 "fold {}; need a whole number from 0 to 999", printable(fold.dump()));
+    if (!fold.is_number_integer() || fold < 0 || fold >= 1000) {
+      line.fail(fmt::format("fold {}; need a whole number from 0 to 999", shown(fold)));
+    }
     return fold.get<std::int16_t>();
   }
 
@@ -145,10 +165,14 @@ class LabelledReader {
     const auto text = object.find("text");
     const auto label = object.find("label");
     line.require(text != object.end(), "no \"text\"; need one, a string");
-    line.require(text->is_string(), "\"text\" is {}; need a string", printable(text->dump()));
+    // What is said of a wrong line is not made for every line.
+    if (!text->is_string()) {
+      line.fail(fmt::format("\"text\" is {}; need a string", shown(*text)));
+    }
     line.require(label != object.end(), "no \"label\"; need one, a whole number or a string");
-    line.require(label->is_string() || label->is_number_integer(),
-                 "\"label\" is {}; need a whole number or a string", printable(label->dump()));
+    if (!label->is_string() && !label->is_number_integer()) {
+      line.fail(fmt::format("\"label\" is {}; need a whole number or a string", shown(*label)));
+    }
     std::int16_t fold_of_it = -1;
     if (const auto said = object.find("split"); said != object.end()) {
       const std::string word = said->is_string() ? said->get<std::string>() : said->dump();
@@ -187,7 +211,8 @@ class LabelledReader {
         return plain == "label" || plain == "target" || plain == "class";
       };
       label_first = !is_title(second);
-      if (is_title(first) || is_title(second)) return;
+      titled_ = is_title(first) || is_title(second);
+      if (titled_) return;
     }
     const std::string_view text = *label_first ? second : first;
     const std::string_view label = *label_first ? first : second;
@@ -222,6 +247,7 @@ class LabelledReader {
   std::string_view who_;
   std::size_t bytes_;
   bool closed_;                 // no other labels than those that were known before
+  bool titled_ = false;         // whether a line of the file says which column is the label
   std::optional<bool> folded_;  // whether the lines of the file say their fold
   LabelledTexts found_;
   std::map<std::string, std::int32_t, std::less<>> numbers_;  // of labels
@@ -231,7 +257,8 @@ class LabelledReader {
 
 std::optional<Split> split_of(std::string_view word) {
   if (word.starts_with("train")) return Split::kTraining;
-  if (word.starts_with("val") || word.starts_with("dev")) return Split::kValidation;
+  if (word.starts_with("val") || word.starts_with("dev") || word == "eval")
+    return Split::kValidation;
   return word.starts_with("test") ? std::optional(Split::kTest) : std::nullopt;
 }
 

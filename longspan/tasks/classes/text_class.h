@@ -7,7 +7,7 @@
 // Texts stay in their files, which may be larger than memory (example_files.h).
 // Classes are sorted by name, numbers by value; other data than a model was trained on have its
 // classes by their names. Of folds the last fifth is for testing and the tenth before it for
-// validation, at least one each; where nothing is said about splits, of every ten examples one is
+// validation, at least one each but of two; where nothing is said about splits, of every ten examples one is
 // for each.
 #pragma once
 

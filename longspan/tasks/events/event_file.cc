@@ -184,8 +184,10 @@ struct EventColumns {
     constexpr std::array<std::string_view, 6> kTypes = {"type", "m",          "types",
                                                         "mark", "type_event", "event"};
     const auto place = [&](const auto& names) -> std::optional<std::size_t> {
-      for (std::size_t i = 0; i < titles.size(); ++i) {
-        if (std::ranges::find(names, lower_case(titles[i])) != names.end()) return i;
+      for (const std::string_view name : names) {
+        for (std::size_t i = 0; i < titles.size(); ++i) {
+          if (lower_case(titles[i]) == name) return i;
+        }
       }
       return std::nullopt;
     };

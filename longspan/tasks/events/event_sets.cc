@@ -56,8 +56,10 @@ EventSets read_event_sets(const std::string& data, Division division,
     return sets;
   }
   constexpr std::size_t kFew = 10;
-  const bool by_time =
-      division == Division::kTime || (division == Division::kAuto && first.size() < kFew);
+  const bool few = first.size() < kFew && std::ranges::any_of(first, [](const EventSequence& e) {
+                     return e.times.size() >= kFew;
+                   });
+  const bool by_time = division == Division::kTime || (division == Division::kAuto && few);
   for (std::size_t i = 0; i < first.size(); ++i) {
     if (by_time) {
       divide_by_time(first[i], sets);

@@ -3,8 +3,8 @@
 // Files of splits are what they are (classes/split_files.h). One file is divided by sequences, the
 // ninth and the tenth of every ten for validation and test, or by time: of each sequence the first
 // 70 of a hundred events, the next 10 and the last 20, each part behind the last event of the one
-// before, which it follows. Fewer than ten sequences are divided by time unless somebody says
-// otherwise.
+// before, which it follows. Fewer than ten sequences, one of ten events or more among
+// them, are divided by time unless somebody says otherwise.
 #pragma once
 
 #include <span>

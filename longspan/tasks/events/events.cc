@@ -182,7 +182,8 @@ void EventsTask::cut(const EventSequence& events, std::vector<Piece>& pieces) co
 }
 
 std::string EventsTask::checksum() const {
-  return config_.source.drawn() ? "" : checksum_of(read());
+  if (!checksum_.empty() || config_.source.drawn()) return checksum_;
+  return checksum_of(read());
 }
 
 TaskOptions EventsTask::learned() const {
@@ -207,7 +208,8 @@ void EventsTask::use_learned(const TaskOptions& facts) {
           "[events] 'types' of what was learned is {}; need a whole number up to {}", types,
           kMostEventTypes);
   const auto checksum = facts.find("checksum");
-  known_ = {static_cast<std::size_t>(types), number("unit"), number("longest"),
+  types_ = static_cast<std::size_t>(types);
+  known_ = {types_, number("unit"), number("longest"),
             checksum == facts.end() ? "" : checksum->second};
 }
 
@@ -293,6 +295,7 @@ Batch EventsTask::fill(std::span<const Piece* const> rows, BatchMemory& memory) 
 Batch EventsTask::training_batch(std::uint64_t seed, std::uint64_t step, std::size_t rows,
                                  BatchMemory& memory) {
   const std::vector<Piece>& from = training_.pieces;
+  require(!from.empty(), "[events] {} has no events to train on; need some", config_.source.data);
   const auto length = [&](std::size_t i) { return from[i].tokens.size(); };
   std::vector<const Piece*> chosen;
   for (const std::uint32_t i :

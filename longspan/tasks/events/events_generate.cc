@@ -15,6 +15,9 @@ TimedTokens EventsTask::begin(std::string_view prompt) const {
   if (prompt.find_first_not_of(" \n\t") == std::string_view::npos) {
     if (!all.tokens.empty()) return all;
     // Nothing foretells a first event.
+    require(!training_.sequences.empty(),
+            "[events] {} has no events to train on, and so none to begin with; need --prompt",
+            config_.source.data);
     const EventSequence& known = training_.sequences.front();
     return {{known.types.front()}, {0.0}};
   }
