@@ -44,8 +44,8 @@ std::optional<SplitName> split_name(const fs::path& path) {
   for (std::size_t begin = 0; begin < name.size();) {
     std::size_t end = begin;
     while (end < name.size() && is_letter(name[end])) ++end;
-    const auto word = std::ranges::find(
-        kSplitWords, std::string_view(name).substr(begin, end - begin), &WordOfSplit::word);
+    const std::string_view letters(name.data() + begin, end - begin);
+    const auto* const word = std::ranges::find(kSplitWords, letters, &WordOfSplit::word);
     if (word != kSplitWords.end()) found = {word->split, name.substr(0, begin), name.substr(end)};
     begin = end + 1;
   }
