@@ -7,8 +7,8 @@
 // Texts stay in their files, which may be larger than memory (example_files.h).
 // Classes are sorted by name, numbers by value; other data than a model was trained on have its
 // classes by their names. Of folds the last fifth is for testing and the tenth before it for
-// validation, at least one each but of two; where nothing is said about splits, of every ten examples one is
-// for each.
+// validation, at least one each but of two; where nothing is said about splits, of every ten
+// examples one is for each.
 #pragma once
 
 #include "longspan/base/number.h"
