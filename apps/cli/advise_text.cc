@@ -162,7 +162,7 @@ void print_errors(const Advice& advice, bool trained_only) {
   table.print();
 }
 
-const Standing* standing_in(const std::vector<Standing>& all, const std::string& attention) {
+const Standing* standing_in(const std::vector<Standing>& all, std::string_view attention) {
   const auto it = std::ranges::find(all, attention, &Standing::mechanism);
   return it == all.end() ? nullptr : &*it;
 }

@@ -8,9 +8,6 @@
 
 namespace longspan::cli {
 
-// What all others are set beside.
-inline constexpr const char* kBaseline = "flash";
-
 // The replacement of exact attention in a model that exists.
 void print_replacement(const Calibration& calibration, const AdviceQuestion& question,
                        const Advice& advice);

@@ -139,6 +139,22 @@ TEST(Advice, ForANewModelQualityDecides) {
   EXPECT_LT(*causal.find("linear")->prediction.state, *causal.find("flash")->prediction.state);
 }
 
+// What fits here does not at some longer length.
+TEST(Advice, NothingAnswersWhereTheMemoryEnds) {
+  const Calibration c = ideal();
+  AdviceQuestion q = question(512);
+  q.judged = {{"flash", ""}};
+  EXPECT_FALSE(advice_changes(c, q, advise(c, q), /*longer=*/true).has_value());
+  q.memory = 1.01 * *advise(c, q).pick()->prediction.memory.predicted;
+  const Advice fits = advise(c, q);
+  ASSERT_NE(fits.pick(), nullptr);
+  const auto longer = advice_changes(c, q, fits, /*longer=*/true);
+  ASSERT_TRUE(longer.has_value());
+  EXPECT_EQ(longer->attention, "");
+  q.length = longer->length;
+  EXPECT_EQ(advise(c, q).pick(), nullptr);
+}
+
 TEST(Advice, LongAndWideQuestionsAreAnsweredOrRefused) {
   const Calibration c = ideal();
   EXPECT_THROW(advise(c, question(kLongestCompared + 1)), Error);

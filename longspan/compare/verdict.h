@@ -20,6 +20,8 @@
 namespace longspan {
 
 inline constexpr double kReplaces = 0.5;
+// What all others are set beside.
+inline constexpr std::string_view kBaseline = "flash";
 
 // Whether it may take the place of exact attention in a model that exists. An error that is not
 // known is none that is small.

@@ -16,7 +16,6 @@ namespace longspan {
 
 namespace {
 
-constexpr std::string_view kBaseline = "flash";
 constexpr double kClearlyFaster = 1.0 / 1.15;  // of the baseline's time; closer is a tie
 
 // Two digits are what an interpolated length is worth.

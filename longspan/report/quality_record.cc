@@ -17,6 +17,8 @@ using nlohmann::json;
 constexpr std::string_view kQualityFormat = "longspan-quality";
 constexpr std::uint64_t kQualityVersion = 1;
 
+bool is_share(double value) { return value >= 0.0 && value <= 1.0; }
+
 // What no type and no range says.
 void check_trials(const RecordPlace& top, const QualityRecord& record) {
   const RecordPlace all = top.in("trials");
@@ -35,6 +37,9 @@ void check_trials(const RecordPlace& top, const QualityRecord& record) {
     const bool whole = t.quality && t.step_seconds && t.memory;
     if (t.status == PointStatus::kOk && !whole) {
       all.at(i).refuse("is ok but has no quality, step_seconds or memory");
+    }
+    if (record.settings.share && t.quality && !is_share(*t.quality)) {
+      all.at(i).in("quality").refuse(fmt::format("is {}; need a share from 0 to 1", *t.quality));
     }
     if (t.curve.size() > kMostCurve) {
       all.at(i).in("curve").refuse(

@@ -84,6 +84,13 @@ TEST(QualityRecord, RecordsOfOthersAreChecked) {
               HasSubstr("'trials[1]' is a second one of linear from seed 1"));
   EXPECT_THAT(message([](json& r) { r["trials"][0]["quality"] = nullptr; }),
               HasSubstr("is ok but has no quality"));
+  EXPECT_THAT(message([](json& r) { r["trials"][0]["quality"] = 2.0; }),
+              HasSubstr("'trials[0].quality' is 2; need a share from 0 to 1"));
+  EXPECT_EQ(message([](json& r) {
+              r["settings"]["share"] = false;  // of nats
+              r["trials"][0]["quality"] = 2.0;
+            }),
+            "");
   EXPECT_THAT(message([](json& r) { r["trials"][0]["step_seconds"] = -1.0; }),
               HasSubstr("trials[0].step_seconds"));
   EXPECT_THAT(message([](json& r) { r["trials"][0]["curve"][1]["step"] = 10; }),

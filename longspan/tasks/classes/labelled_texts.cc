@@ -255,13 +255,6 @@ class LabelledReader {
 
 }  // namespace
 
-std::optional<Split> split_of(std::string_view word) {
-  if (word.starts_with("train")) return Split::kTraining;
-  if (word.starts_with("val") || word.starts_with("dev") || word == "eval")
-    return Split::kValidation;
-  return word.starts_with("test") ? std::optional(Split::kTest) : std::nullopt;
-}
-
 LabelledTexts read_labelled_texts(std::string_view who, const fs::path& data, std::size_t bytes,
                                   const std::vector<std::string>& known) {
   LabelledReader reader(who, bytes, known);

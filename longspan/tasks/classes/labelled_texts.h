@@ -28,9 +28,6 @@ struct LabelledTexts {
   std::vector<std::string> labels;  // `known` ones, or as they came
 };
 
-// The split that a word of the data names: train…, val… or dev…, test….
-std::optional<Split> split_of(std::string_view word);
-
 // Of each text the first `bytes`. Throws Error, "[who] file:line: …", for what is none, and for a
 // label that is none of the `known` where there are any.
 LabelledTexts read_labelled_texts(std::string_view who, const std::filesystem::path& data,

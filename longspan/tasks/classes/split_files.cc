@@ -7,7 +7,6 @@
 
 #include "longspan/base/error.h"
 #include "longspan/io/text_lines.h"
-#include "longspan/tasks/task.h"
 
 namespace longspan {
 
@@ -19,16 +18,19 @@ struct WordOfSplit {
   std::string_view word;
   Split split;
 };
-constexpr std::array<WordOfSplit, 10> kSplitWords = {{{"train", Split::kTraining},
+constexpr std::array<WordOfSplit, 13> kSplitWords = {{{"train", Split::kTraining},
                                                       {"training", Split::kTraining},
+                                                      {"trainset", Split::kTraining},
                                                       {"trn", Split::kTraining},
                                                       {"validation", Split::kValidation},
                                                       {"valid", Split::kValidation},
                                                       {"val", Split::kValidation},
+                                                      {"development", Split::kValidation},
                                                       {"dev", Split::kValidation},
                                                       {"eval", Split::kValidation},
                                                       {"test", Split::kTest},
-                                                      {"testing", Split::kTest}}};
+                                                      {"testing", Split::kTest},
+                                                      {"testset", Split::kTest}}};
 
 // A name in lower case, around the last word of it that names a split.
 struct SplitName {
@@ -37,8 +39,8 @@ struct SplitName {
   std::string behind;
 };
 
-std::optional<SplitName> split_name(const fs::path& path) {
-  const std::string name = lower_case(path.filename().string());
+std::optional<SplitName> split_name(std::string_view text) {
+  const std::string name = lower_case(text);
   const auto is_letter = [](char c) { return c >= 'a' && c <= 'z'; };
   std::optional<SplitName> found;
   for (std::size_t begin = 0; begin < name.size();) {
@@ -69,7 +71,7 @@ std::optional<fs::path> only_one(std::string_view who, const fs::path& directory
                                  const std::optional<SplitName>& like) {
   std::optional<fs::path> found;
   for (const fs::path& file : files_in(who, directory)) {
-    const std::optional<SplitName> name = split_name(file);
+    const std::optional<SplitName> name = split_name(file.filename().string());
     if (!name || name->split != split) continue;
     if (like && (name->before != like->before || name->behind != like->behind)) continue;
     require(!found, "[{}] {} has both {} and {}; need one of them in --data", who,
@@ -81,10 +83,16 @@ std::optional<fs::path> only_one(std::string_view who, const fs::path& directory
 
 }  // namespace
 
+std::optional<Split> split_of(std::string_view text) {
+  const std::optional<SplitName> name = split_name(text);
+  return name ? std::optional(name->split) : std::nullopt;
+}
+
 SplitFiles split_files(std::string_view who, const fs::path& data) {
   std::error_code ignored;
   const bool is_directory = fs::is_directory(data, ignored);
-  const std::optional<SplitName> name = is_directory ? std::nullopt : split_name(data);
+  const std::optional<SplitName> name =
+      is_directory ? std::nullopt : split_name(data.filename().string());
   if (!is_directory && (!name || name->split != Split::kTraining)) {
     return {.training = data, .one = true};
   }

@@ -12,6 +12,8 @@
 #include <optional>
 #include <string_view>
 
+#include "longspan/tasks/task.h"
+
 namespace longspan {
 
 struct SplitFiles {
@@ -20,6 +22,9 @@ struct SplitFiles {
   std::optional<std::filesystem::path> test;
   bool one = false;  // `training` is all there is
 };
+
+// The split that a text names by its last such word: "train", "Validation", "test_2".
+std::optional<Split> split_of(std::string_view text);
 
 // Throws Error, "[who] …", where there is no such file or there are several.
 SplitFiles split_files(std::string_view who, const std::filesystem::path& data);

@@ -38,6 +38,15 @@ TEST_F(SplitFilesTest, WordsMayBeInEitherCaseAndBesideDigits) {
             "Train2.tsv VALID2.tsv Test2.tsv");
 }
 
+TEST_F(SplitFilesTest, DataSayTheirSplitsByTheSameWords) {
+  EXPECT_EQ(split_of("train"), Split::kTraining);
+  EXPECT_EQ(split_of("Validation_matched"), Split::kValidation);
+  EXPECT_EQ(split_of("eval"), Split::kValidation);
+  EXPECT_EQ(split_of("test2"), Split::kTest);
+  EXPECT_EQ(split_of("holdout"), std::nullopt);
+  EXPECT_EQ(split_of("latest"), std::nullopt);
+}
+
 TEST_F(SplitFilesTest, APartOfAWordIsNone) {
   const auto folder = with({"constraints.tsv", "interval.tsv", "latest.tsv"});
   EXPECT_EQ(found(folder / "constraints.tsv"), "all of constraints.tsv");

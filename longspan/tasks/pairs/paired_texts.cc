@@ -8,7 +8,7 @@
 #include "longspan/base/error.h"
 #include "longspan/io/file.h"
 #include "longspan/io/text_lines.h"
-#include "longspan/tasks/classes/labelled_texts.h"
+#include "longspan/tasks/classes/split_files.h"
 
 namespace longspan {
 

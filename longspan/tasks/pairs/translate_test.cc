@@ -79,6 +79,15 @@ TEST(Translate, WhatJudgesWasNotTrainedOn) {
   for (const auto& held : sources(Split::kTest, 50)) EXPECT_FALSE(trained.contains(held));
 }
 
+TEST(Translate, ALineOfTitlesIsNoPair) {
+  const testing::TemporaryDirectory scratch;
+  const std::string file = (scratch / "a_train.tsv").string();
+  testing::write_bytes(file, "source\tTarget\na\tb\nsource\ttarget\n");
+  TranslateTask task({.source = {.data = file}, .length = 8});
+  task.open();
+  EXPECT_EQ(task.examples(Split::kTraining), 2U) << "but of the first line, it is one";
+}
+
 TEST(Translate, BadLinesAreRefusedByTheirNumber) {
   const testing::TemporaryDirectory scratch;
   const std::string file = (scratch / "a.tsv").string();
