@@ -148,7 +148,7 @@ add_test(NAME consumer
 # Golden vectors: golden_check DIR compares the build with any folder of them.
 file(GLOB golden_sources CONFIGURE_DEPENDS tests/vectors/golden_*.cc)
 list(FILTER golden_sources EXCLUDE REGEX "_test\\.cc$")
-add_executable(golden_check ${golden_sources})
+add_executable(golden_check ${golden_sources} longspan/testing/recall_rule.cc)
 longspan_unite(golden_check)
 target_link_libraries(golden_check PRIVATE longspan longspan_options nlohmann_json::nlohmann_json)
 add_test(NAME golden COMMAND golden_check ${PROJECT_SOURCE_DIR}/tests/golden)

@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "longspan/io/safetensors.h"
+#include "longspan/testing/recall_rule.h"
 #include "longspan/testing/temporary_directory.h"
 
 namespace longspan {
@@ -15,35 +15,8 @@ namespace recall_test {
 
 using testing::message_of;
 
-// What makes a batch one of this task; the same that the published generator's batches have.
 void expect_recall(const Batch& batch, std::size_t pairs, std::int32_t symbols) {
-  const std::size_t n = batch.length;
-  for (std::size_t row = 0; row < batch.batch; ++row) {
-    const auto tokens = batch.tokens.subspan(row * n, n);
-    const auto targets = batch.targets.subspan(row * n, n);
-    std::map<std::int32_t, std::int32_t> value;
-    std::set<std::int32_t> values;
-    for (std::size_t p = 0; p < pairs; ++p) {
-      EXPECT_GE(tokens[2 * p], 1);
-      EXPECT_LT(tokens[2 * p], symbols / 2);
-      EXPECT_GE(tokens[2 * p + 1], symbols / 2);
-      EXPECT_LT(tokens[2 * p + 1], symbols);
-      value[tokens[2 * p]] = tokens[2 * p + 1];
-      values.insert(tokens[2 * p + 1]);
-    }
-    EXPECT_EQ(value.size(), pairs);
-    EXPECT_EQ(values.size(), pairs);
-    std::set<std::int32_t> asked;
-    for (std::size_t i = 0; i < n; ++i) {
-      if (targets[i] == kIgnoredTarget) continue;
-      EXPECT_GE(i, 2 * pairs);
-      EXPECT_EQ(i % 2, 0U) << "keys come first in their slots";
-      ASSERT_TRUE(value.contains(tokens[i]));
-      EXPECT_EQ(targets[i], value[tokens[i]]);
-      asked.insert(tokens[i]);
-    }
-    EXPECT_EQ(asked.size(), pairs) << "each key is asked for once";
-  }
+  EXPECT_EQ(testing::recall_fault(batch, {pairs, symbols}), "");
 }
 
 TEST(Recall, KeysAreAnsweredByTheirValues) {
@@ -53,20 +26,6 @@ TEST(Recall, KeysAreAnsweredByTheirValues) {
   expect_recall(task.batch(Split::kValidation, {.first = 3, .count = 5}, memory), 4, 8192);
   RecallTask tight({.length = 28, .pairs = 7, .symbols = 16});
   expect_recall(tight.training_batch(1, 2, 32, memory), 7, 16);
-}
-
-// A batch of the published generator passes what ours do.
-TEST(Recall, ThePublishedGeneratorsBatchesAreOfTheSameKind) {
-  const SafetensorsFile file(LONGSPAN_SOURCE_DIR "/tests/data/recall/mqar_1.safetensors");
-  std::vector<std::int32_t> tokens;
-  std::vector<std::int32_t> targets;
-  for (const std::int64_t t : file.integers("tokens")) {
-    tokens.push_back(static_cast<std::int32_t>(t));
-  }
-  for (const std::int64_t t : file.integers("labels")) {
-    targets.push_back(t == -100 ? kIgnoredTarget : static_cast<std::int32_t>(t));
-  }
-  expect_recall({.batch = 16, .length = 64, .tokens = tokens, .targets = targets}, 4, 8192);
 }
 
 // Slot i of 28 has the weight i^(a−1), a = 0.01: of one pair the first slot is drawn with

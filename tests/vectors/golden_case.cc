@@ -146,6 +146,15 @@ void Comparison::output(const std::string& tensor, std::span<const float> ours) 
   add(tensor, error_of(tensor, ours, largest_of(tensor)), golden_.output_tolerance());
 }
 
+void Comparison::integers(const std::string& tensor, std::span<const std::int32_t> ours) {
+  const std::vector<std::int32_t> theirs = golden_.integers(tensor);
+  require(!ours.empty() && theirs.size() == ours.size(), "[golden] {} has {} elements; ours has {}",
+          tensor, theirs.size(), ours.size());
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < ours.size(); ++i) wrong += ours[i] == theirs[i] ? 0 : 1;
+  add(tensor, static_cast<double>(wrong) / static_cast<double>(ours.size()), kSmallestTolerance);
+}
+
 void Comparison::gradient(const std::string& tensor, std::span<const float> ours) {
   compared_.insert(tensor);
   const double own_scale = golden_.mathematically_zero(tensor) ? 0.0 : largest_of(tensor);

@@ -66,6 +66,8 @@ class Comparison {
   // between this and finish().
   void begin(std::string_view about);
   void output(const std::string& tensor, std::span<const float> ours);
+  // Of an I64 tensor the error is the share of elements that differ.
+  void integers(const std::string& tensor, std::span<const std::int32_t> ours);
   // A gradient without a scale of its own (mathematically zero, or all zeros in the reference) is
   // held against the largest gradient of the case.
   void gradient(const std::string& tensor, std::span<const float> ours);

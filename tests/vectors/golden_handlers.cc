@@ -12,6 +12,7 @@
 #include "tests/vectors/golden_feature.h"
 #include "tests/vectors/golden_model.h"
 #include "tests/vectors/golden_pepita.h"
+#include "tests/vectors/golden_recall.h"
 #include "tests/vectors/golden_reformer.h"
 #include "tests/vectors/golden_sparse.h"
 
@@ -108,6 +109,7 @@ constexpr Handler kHandlers[] = {
     {"chunked local self-attention layer (Reformer)", &run_local_layer},
     {"PEPITA training step", &run_pepita},
     {"Transformer Hawkes Process", &run_published_events},
+    {"multi-query associative recall (MQAR) batch", &run_recall},
 };
 
 }  // namespace
