@@ -9,8 +9,9 @@
 namespace longspan {
 
 void Projection::forward(ConstMatrix x, Matrix y) const {
-  linear_forward(x, group_->weight->matrix().slice_rows(first_, columns_),
-                 group_->bias ? &group_->offset->value[first_] : nullptr, y);
+  const float* bias = group_->bias ? &group_->offset->value[first_] : nullptr;
+  if (whole()) return linear_forward(x, group_->weight->weights(), bias, y);
+  linear_forward(x, group_->weight->matrix().slice_rows(first_, columns_), bias, y);
 }
 
 void Projection::backward(ConstMatrix dy, Matrix dx, bool add) const {
@@ -60,8 +61,12 @@ Projections::Projections(const Streams& streams, const AttentionLayout& layout, 
     : name_(layout.name), deviation_(layout.deviation) {
   for (const Stream& s : streams.given) place(s, /*on_call=*/false, layout.d_model, bias);
   for (const Stream& s : streams.on_call) {
-    const auto same = [&](const Row& row) { return row.stream == s.name; };
-    if (std::ranges::none_of(rows_, same)) place(s, /*on_call=*/true, layout.d_model, bias);
+    const auto row = std::ranges::find(rows_, s.name, &Row::stream);
+    if (row == rows_.end()) {
+      place(s, /*on_call=*/true, layout.d_model, bias);
+    } else {
+      row->group->sliced = true;
+    }
   }
 }
 
@@ -90,6 +95,7 @@ void Projections::declare(Parameters& parameters, Projection::Group& group) cons
   const std::string name = name_ + "." + group.name;
   group.weight = &parameters.declare(name + ".weight", group.columns, group.inputs,
                                      Initializer::normal(deviation_), Role::kProjection);
+  group.weight->packable = !group.on_call && !group.sliced;
   if (group.bias) {
     group.offset =
         &parameters.declare(name + ".bias", group.columns, Initializer::zeros(), Role::kProjection);

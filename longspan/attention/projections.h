@@ -54,6 +54,7 @@ class Projection {
     std::size_t columns = 0;
     Source source = Source::kInput;
     bool on_call = false;
+    bool sliced = false;  // a mechanism calls for a part of it
     bool bias = false;
     Parameter* weight = nullptr;
     Parameter* offset = nullptr;
@@ -92,7 +93,7 @@ class Projections {
  private:
   struct Row {
     std::string stream;
-    const Projection::Group* group;
+    Projection::Group* group;
     std::size_t first;
     std::size_t columns;
   };

@@ -17,7 +17,7 @@ namespace longspan {
 
 // What a call is timed as, together with its variant.
 enum class Op : std::uint8_t {
-  kProduct,  // variant: "forward" x·Wᵀ, "backward" dy·W, "update" dyᵀ·x
+  kProduct,  // variant: "forward" x·Wᵀ, kPackedProduct, "backward" dy·W, "update" dyᵀ·x
   kActivation,
   kActivationBackward,
   kGated,
@@ -127,6 +127,8 @@ inline Call row_call(Op op, std::string_view variant, std::size_t rows, std::siz
           .cols = cols,
           .work = flops(kind, flops_each * elements, bytes_each * elements)};
 }
+
+inline constexpr std::string_view kPackedProduct = "packed";  // "forward" with packed weights
 
 // C = A·B with A rows×inner and B inner×cols.
 inline Call product_call(std::string_view variant, std::size_t rows, std::size_t cols,

@@ -66,25 +66,27 @@ Parameter* Parameters::find(std::string_view name) {
   return it == by_name_.end() ? nullptr : it->second;
 }
 
-void Parameters::allocate() {
-  require_memory("parameters", "weights and their gradients",
-                 sizeof(float) * (2 * count_ + constant_count_));
+void Parameters::allocate(Purpose purpose) {
+  const bool trains = purpose == Purpose::kTraining;
+  const std::string_view what = trains ? "weights and their gradients" : "weights";
+  const std::size_t gradients = trains ? count_ : 0;
+  require_memory("parameters", what, sizeof(float) * (total() + gradients));
   try {
     values_.assign(count_, 0.0F);
-    gradients_.assign(count_, 0.0F);
+    gradients_.assign(gradients, 0.0F);
     constants_.assign(constant_count_, 0.0F);
   } catch (const std::bad_alloc&) {
     throw SystemError(
-        fmt::format("[parameters] the machine refused {} bytes for {} weights and their gradients; "
-                    "use a smaller "
-                    "model",
-                    2 * sizeof(float) * count_, count_));
+        fmt::format("[parameters] the machine refused {} bytes for {} {}; use a smaller model",
+                    sizeof(float) * (count_ + gradients), count_, what));
   }
   allocated_ = true;
+  purpose_ = purpose;
   std::size_t matrix = 0;
   std::size_t vector = matrix_count_;
   std::size_t constant = 0;
   for (Parameter& p : all_) {
+    p.packed = false;
     if (p.constant) {
       p.value = std::span(constants_).subspan(constant, p.size());
       constant += p.size();
@@ -92,13 +94,20 @@ void Parameters::allocate() {
     }
     std::size_t& at = p.is_vector ? vector : matrix;
     p.value = std::span(values_).subspan(at, p.size());
-    p.gradient = std::span(gradients_).subspan(at, p.size());
+    if (trains) p.gradient = std::span(gradients_).subspan(at, p.size());
     at += p.size();
   }
 }
 
 void Parameters::require_allocated(std::string_view who) const {
   require(allocated_ || all_.empty(), "[{}] the weights have no memory; allocate first", who);
+}
+
+void Parameters::require_trainable(std::string_view who) const {
+  require(!allocated_ || purpose_ == Purpose::kTraining,
+          "[{}] the weights have no gradients; allocate them for training", who);
+  require(std::ranges::none_of(all_, &Parameter::packed),
+          "[{}] the weights are packed for inference; unpack them first", who);
 }
 
 void Parameters::initialize(RandomKey seed) {

@@ -5,6 +5,7 @@
 // values and gradients have addresses that nobody can read.
 #pragma once
 
+#include <cassert>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -32,6 +33,9 @@ struct Initializer {
   static Initializer normal(float deviation) { return {Kind::kNormal, deviation}; }
 };
 
+// What weights are allocated for.
+enum class Purpose : std::uint8_t { kTraining, kInference };
+
 // What a parameter is for. Biases have the role of their matrix.
 enum class Role : std::uint8_t {
   kEmbedding,      // tables of an embedding, and its norm
@@ -54,6 +58,8 @@ struct Parameter {
   std::size_t cols = 0;  // a vector has one row
   bool is_vector = false;
   bool constant = false;  // not trained: it has no gradient; saved with the others
+  bool packable = false;  // read by products as a whole, and by look-ups
+  bool packed = false;    // the values are in the layout of the micro-kernels
   Initializer initializer;
   std::function<void(Matrix)> fill;  // instead of the initializer
   std::span<float> value;
@@ -65,9 +71,15 @@ struct Parameter {
   std::vector<std::size_t> shape() const {
     return is_vector ? std::vector<std::size_t>{cols} : std::vector<std::size_t>{rows, cols};
   }
-  ConstMatrix matrix() const { return {value.data(), rows, cols}; }
+  ConstMatrix matrix() const {
+    assert(!packed);
+    return {value.data(), rows, cols};
+  }
+  // For products, in whatever layout.
+  WeightMatrix weights() const { return {ConstMatrix(value.data(), rows, cols), packed}; }
   // What carries the signal from the outputs of the matrix to its inputs.
   ConstMatrix backward_matrix() const {
+    assert(!packed);
     return {feedback.empty() ? value.data() : feedback.data(), rows, cols};
   }
   Matrix gradient_matrix() const { return {gradient.data(), rows, cols}; }
@@ -101,9 +113,11 @@ class Parameters {
   Parameter* find(std::string_view name);
 
   // Two flat blocks: matrices first, then vectors, so that weight decay is one range. Constants
-  // have a block of their own.
-  void allocate();
+  // have a block of their own. What is only to infer goes without gradients.
+  void allocate(Purpose purpose = Purpose::kTraining);
   bool allocated() const { return allocated_; }
+  // Throws Error where there are no gradients, or weights are packed; `who` asks.
+  void require_trainable(std::string_view who) const;
   // Throws Error before that; `who` asks.
   void require_allocated(std::string_view who) const;
   // Each parameter draws from the stream that its name gives; constants fill themselves.
@@ -122,6 +136,7 @@ class Parameters {
   std::size_t matrix_count_ = 0;
   std::size_t constant_count_ = 0;
   bool allocated_ = false;
+  Purpose purpose_ = Purpose::kTraining;
   FloatBlock values_;
   FloatBlock gradients_;
   std::vector<float> constants_;

@@ -45,6 +45,17 @@ struct MatrixView {
 using Matrix = MatrixView<float>;
 using ConstMatrix = MatrixView<const float>;
 
+// A matrix that products read as their right side; `packed` in the layout of the micro-kernels
+// (kernels/gemm/packed_weights.h).
+struct WeightMatrix {
+  ConstMatrix matrix;
+  bool packed = false;
+
+  WeightMatrix(ConstMatrix plain, bool is_packed = false)  // NOLINT(google-explicit-constructor)
+      : matrix(plain), packed(is_packed) {}
+  WeightMatrix(Matrix plain) : matrix(plain) {}  // NOLINT(google-explicit-constructor)
+};
+
 // Attention's tensors: [batch, heads, n, d], the last dimension contiguous.
 template <class T>
 struct HeadsView {

@@ -149,7 +149,7 @@ void Embedding::assemble(const Pass& pass, const TokenInput& input, const Embedd
                          const Perturbation* error, Norm::Saved* saved, Arena& arena) const {
   const Place::Scope scope(kMeter, Phase::kForward);
   const Matrix x = outputs.x;
-  gather_rows(table_->matrix(), input.tokens, x);
+  gather_rows(table_->weights(), input.tokens, x);
   if (error != nullptr) perturb(pass, *error, x);
   if (config_.scaled) scale(std::sqrt(static_cast<float>(config_.d_model)), x);
   if (adds_positions()) add_positions(pass, input, x);

@@ -14,15 +14,16 @@ Linear::Linear(Parameters& parameters, const std::string& name, std::size_t in, 
 Linear::Linear(Parameters& parameters, const std::string& name, Parameter& weight, bool bias,
                Role role)
     : weight_(&weight) {
+  weight.packable = true;
   if (bias) bias_ = &parameters.declare(name + ".bias", weight.rows, Initializer::zeros(), role);
 }
 
 void Linear::forward(ConstMatrix x, Matrix y) const {
-  linear_forward(x, weight_->matrix(), bias_ == nullptr ? nullptr : bias_->value.data(), y);
+  linear_forward(x, weight_->weights(), bias_ == nullptr ? nullptr : bias_->value.data(), y);
 }
 
 void Linear::forward(ConstMatrix x, Activation f, Matrix z, Matrix h) const {
-  linear_activation_forward(x, weight_->matrix(), bias_ == nullptr ? nullptr : bias_->value.data(),
+  linear_activation_forward(x, weight_->weights(), bias_ == nullptr ? nullptr : bias_->value.data(),
                             f, z, h);
 }
 

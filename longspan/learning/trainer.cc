@@ -14,6 +14,7 @@ Trainer::Trainer(Model& model, const TrainConfig& config)
       optimizer_(config.optimizer, model.parameters()) {
   check_numbers("train", config);
   model.parameters().require_allocated("train");  // the rule draws, and steps write
+  model.parameters().require_trainable("train");
   check(config.schedule);
 }
 

@@ -6,6 +6,7 @@
 #include "longspan/base/config.h"
 #include "longspan/base/memory.h"
 #include "longspan/kernels/gemm/gemm.h"
+#include "longspan/kernels/gemm/packed_weights.h"
 #include "longspan/kernels/rows/vector.h"
 
 namespace longspan {
@@ -223,9 +224,25 @@ Attention& Model::mechanism(std::size_t layer) {
   return *mechanism;
 }
 
-void Model::allocate(RandomKey seed) {
+void Model::pack() {
+  for (Parameter& p : parameters_->all()) {
+    if (!p.packable || p.packed) continue;
+    if (parameters_->allocated()) pack_weights({p.value.data(), p.rows, p.cols});
+    p.packed = true;
+  }
+}
+
+void Model::unpack() {
+  for (Parameter& p : parameters_->all()) {
+    if (!p.packed) continue;
+    if (parameters_->allocated()) unpack_weights({p.value.data(), p.rows, p.cols});
+    p.packed = false;
+  }
+}
+
+void Model::allocate(RandomKey seed, Purpose purpose) {
   prepare_products();
-  parameters_->allocate();
+  parameters_->allocate(purpose);
   parameters_->initialize(seed);
   if (rotary_ != nullptr) rotary_->allocate();
   if (encoder_embedding_) encoder_embedding_->allocate();

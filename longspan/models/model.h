@@ -68,8 +68,14 @@ class Model {
   Branch& mixer(std::size_t layer);
   Attention& mechanism(std::size_t layer);
 
-  // Weights and gradients; the weights are drawn from `seed`.
-  void allocate(RandomKey seed);
+  // Weights, and gradients unless it is only to infer; the weights are drawn from `seed`.
+  void allocate(RandomKey seed, Purpose purpose = Purpose::kTraining);
+
+  // For inference: what products read gets the layout of the micro-kernels, in the memory that it
+  // has. Nothing can be trained or saved then, and weights read one by one, until unpack().
+  // Before allocate() it is only said, for walks.
+  void pack();
+  void unpack();
 
   // Before step `step` of training: mechanisms with random features draw them again when due.
   void begin_step(std::uint64_t step);

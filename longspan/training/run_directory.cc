@@ -246,8 +246,9 @@ LoadedRun load_run(const std::filesystem::path& directory) {
   run.config = run_config_from(checkpoint.config(), directory);
   run.model = std::make_unique<Model>(run.config.model);
   checkpoint.check_weights(weights_of(*run.model));
-  run.model->allocate(run.config.train.seed);
+  run.model->allocate(run.config.train.seed, Purpose::kInference);
   checkpoint.read_weights(weights_of(*run.model));
+  run.model->pack();
   run.step = static_cast<std::uint64_t>(checkpoint.integer("step"));
   return run;
 }
@@ -287,6 +288,7 @@ void restore(const std::filesystem::path& directory, Model& model, Trainer& trai
 
 void save(const std::filesystem::path& directory, const RunConfig& config, Model& model,
           Trainer& trainer, const Patience& patience) {
+  model.parameters().require_trainable("checkpoint");
   CheckpointState state;
   for (const Parameter& p : model.parameters().all()) {
     state.weights.push_back({p.name, p.shape(), p.value});

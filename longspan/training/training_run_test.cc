@@ -229,12 +229,14 @@ TEST(TrainingRun, OfVersionOneGoesOnForItsSchedule) {
     nlohmann::json config = checkpoint.config();
     config.erase("course");
     config["data"].erase("data_path");
-    LoadedRun run = load_run(scratch / "run");
-    Trainer trainer(*run.model, run.config.train);
+    const LoadedRun run = load_run(scratch / "run");
+    Model model(run.config.model);
+    model.allocate(1);
+    Trainer trainer(model, run.config.train);
     Patience patience;
-    restore(scratch / "run", *run.model, trainer, patience);
+    restore(scratch / "run", model, trainer, patience);
     CheckpointState state;
-    for (const Parameter& p : run.model->parameters().all()) {
+    for (const Parameter& p : model.parameters().all()) {
       state.weights.push_back({p.name, p.shape(), p.value});
     }
     for (const auto& block : trainer.optimizer().state()) state.optimizer.emplace_back(block);

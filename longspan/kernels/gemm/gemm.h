@@ -43,12 +43,12 @@ void gemm_real_rows(ConstMatrix a, ConstMatrix b, Matrix c, std::span<const std:
 // count the work themselves (a head of attention, a tile).
 void gemm_serial(ConstMatrix a, ConstMatrix b, Matrix c, GemmOptions options = {});
 
-// y = x·Wᵀ + b; W is [out, in]; `bias` may be null.
-void linear_forward(ConstMatrix x, ConstMatrix w, const float* bias, Matrix y);
+// y = x·Wᵀ + b; W is [out, in], packed or not; `bias` may be null.
+void linear_forward(ConstMatrix x, WeightMatrix w, const float* bias, Matrix y);
 
 // z = x·Wᵀ + b and h = f(z), each tile activated while it is still in cache. z may be empty (null
 // data) when nobody needs it, and h may be z's own memory then.
-void linear_activation_forward(ConstMatrix x, ConstMatrix w, const float* bias, Activation f,
+void linear_activation_forward(ConstMatrix x, WeightMatrix w, const float* bias, Activation f,
                                Matrix z, Matrix h);
 
 }  // namespace longspan

@@ -12,6 +12,7 @@
 #include "longspan/base/error.h"
 #include "longspan/kernels/gemm/gemm.h"
 #include "longspan/kernels/gemm/gemm_run.h"
+#include "longspan/kernels/gemm/packed_weights.h"
 #include "longspan/kernels/loops-inl.h"
 #include "longspan/kernels/rows/activation-inl.h"
 
@@ -66,32 +67,48 @@ void require_fit(ConstMatrix x, ConstMatrix w, ConstMatrix y) {
 }
 
 // All that one pass over the tiles does.
-Call linear_call(ConstMatrix x, ConstMatrix w, const float* bias) {
-  Call call = product_call("forward", x.rows, w.rows, x.cols);
+Call linear_call(ConstMatrix x, const WeightMatrix& w, const float* bias) {
+  const std::size_t out = w.matrix.rows;
+  Call call = product_call(w.packed ? kPackedProduct : "forward", x.rows, out, x.cols);
   // The bias is added to a tile in cache: it is the only operand that travels.
   if (bias != nullptr) {
-    call.work[Kind::kMatmul] = std::uint64_t{x.rows} * w.rows;
-    call.work.bytes_of(Kind::kMatmul) += 4 * w.rows;
+    call.work[Kind::kMatmul] = std::uint64_t{x.rows} * out;
+    call.work.bytes_of(Kind::kMatmul) += 4 * out;
   }
   return call;
 }
 
+// y = x·Wᵀ; finish(tile of y, row, col) follows each tile at once, on its thread.
+template <class Finish>
+void run_linear(ConstMatrix x, const WeightMatrix& w, Matrix y, Finish finish) {
+  const bool empty = w.matrix.cols == 0;
+  if (!w.packed || empty) return detail::run_gemm(x, w.matrix, y, {.transpose_b = true}, finish);
+  if (x.rows == 0) return;
+  const detail::GemmTiles tiles = detail::weight_tiles(x.rows, w.matrix.rows, x.cols);
+  parallel_for(tiles.count(), [&](std::size_t index, std::size_t) {
+    const auto t = tiles[index];
+    const Matrix tile = y.slice_rows(t.row, t.rows).slice_cols(t.col, t.cols);
+    detail::multiply_weights(x.slice_rows(t.row, t.rows), w.matrix, t.col, tile);
+    finish(tile, t.row, t.col);
+  });
+}
+
 }  // namespace
 
-void linear_forward(ConstMatrix x, ConstMatrix w, const float* bias, Matrix y) {
-  require_fit(x, w, y);
+void linear_forward(ConstMatrix x, WeightMatrix w, const float* bias, Matrix y) {
+  require_fit(x, w.matrix, y);
   const Called called([&] { return linear_call(x, w, bias); });
   if (called.dry()) return;
-  detail::run_gemm(x, w, y, {.transpose_b = true}, [&](Matrix tile, std::size_t, std::size_t col) {
+  run_linear(x, w, y, [&](Matrix tile, std::size_t, std::size_t col) {
     if (bias != nullptr) HWY_DYNAMIC_DISPATCH(add_bias)(bias + col, tile);
   });
 }
 
-void linear_activation_forward(ConstMatrix x, ConstMatrix w, const float* bias, Activation f,
+void linear_activation_forward(ConstMatrix x, WeightMatrix w, const float* bias, Activation f,
                                Matrix z, Matrix h) {
-  require_fit(x, w, h);
+  require_fit(x, w.matrix, h);
   const Matrix product = z.data == nullptr ? h : z;
-  require_fit(x, w, product);
+  require_fit(x, w.matrix, product);
   const Called called([&] {
     Call call = linear_call(x, w, bias);
     call.fused = name_of(f);
@@ -99,11 +116,10 @@ void linear_activation_forward(ConstMatrix x, ConstMatrix w, const float* bias, 
     return call;
   });
   if (called.dry()) return;
-  detail::run_gemm(
-      x, w, product, {.transpose_b = true}, [&](Matrix tile, std::size_t row, std::size_t col) {
-        const Matrix out = h.slice_rows(row, tile.rows).slice_cols(col, tile.cols);
-        HWY_DYNAMIC_DISPATCH(activate)(f, bias == nullptr ? nullptr : bias + col, tile, out);
-      });
+  run_linear(x, w, product, [&](Matrix tile, std::size_t row, std::size_t col) {
+    const Matrix out = h.slice_rows(row, tile.rows).slice_cols(col, tile.cols);
+    HWY_DYNAMIC_DISPATCH(activate)(f, bias == nullptr ? nullptr : bias + col, tile, out);
+  });
 }
 
 }  // namespace longspan

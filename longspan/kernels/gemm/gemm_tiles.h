@@ -16,6 +16,7 @@ struct GemmTiles {
   std::size_t n = 0;
   std::size_t rows = 0;
   std::size_t cols = 0;
+  bool down = false;  // neighbours stand one below the other, not side by side
 
   struct Tile {
     std::size_t row;
@@ -27,8 +28,9 @@ struct GemmTiles {
   std::size_t across() const { return divide_up(n, cols); }
   std::size_t count() const { return divide_up(m, rows) * across(); }
   Tile operator[](std::size_t index) const {
-    const std::size_t row = index / across() * rows;
-    const std::size_t col = index % across() * cols;
+    const std::size_t high = divide_up(m, rows);
+    const std::size_t row = (down ? index % high : index / across()) * rows;
+    const std::size_t col = (down ? index / high : index % across()) * cols;
     return {row, std::min(rows, m - row), col, std::min(cols, n - col)};
   }
 };
@@ -56,6 +58,26 @@ inline GemmTiles gemm_tiles(std::size_t m, std::size_t n, std::size_t k,
     } else {
       tiles.rows = half(tiles.rows, kRowUnit);
     }
+  }
+  return tiles;
+}
+
+inline constexpr std::size_t kRowsOfMemory = 10;  // are computed while a weight arrives
+
+// With packed weights, which are read from memory once: all rows, unless they fill the second cache,
+// times so many panels that a thread is worth waking.
+inline GemmTiles weight_tiles(std::size_t m, std::size_t n, std::size_t k) {
+  constexpr std::size_t kMostRows = 192;
+  constexpr std::size_t kUnit = 6;
+  constexpr std::size_t kTasks = 64;
+  constexpr std::size_t kWork = std::size_t{1} << 19U;  // MACCs; some 6 µs
+  GemmTiles tiles{m, n, std::max<std::size_t>(m, 1), 64, /*down=*/true};
+  if (m > kMostRows) {
+    tiles.rows = round_up(divide_up(m, divide_up(m, kMostRows)), kUnit);
+  }
+  const std::size_t busy = std::max(tiles.rows, kRowsOfMemory);
+  while (tiles.cols < n && (busy * tiles.cols * k < kWork || tiles.across() > kTasks)) {
+    tiles.cols *= 2;
   }
   return tiles;
 }

@@ -15,7 +15,7 @@
 #include <algorithm>
 
 #include "longspan/base/integers.h"
-#include "longspan/kernels/gemm/tile_gemm-inl.h"
+#include "longspan/kernels/gemm/panel_gemm-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace longspan {
@@ -23,9 +23,6 @@ namespace HWY_NAMESPACE {
 
 static_assert(detail::kPanelCols % kGroup == 0);
 
-constexpr size_t kRegisterRows = 6;
-// What the micro-kernel reads of B, depth × kGroup, stays in the first cache: 16 or 32 KiB.
-constexpr size_t kMaxDepth = kGroup > 32 ? 128 : 256;
 constexpr size_t kLeftFloats = 24576;
 constexpr size_t kLeftRows = kLeftFloats / kMaxDepth / kRegisterRows * kRegisterRows;
 constexpr size_t kSameSet = 1024;  // floats: addresses 4 KiB apart share a set
@@ -110,70 +107,6 @@ void pack_left(const float* a, size_t stride, size_t depth, size_t rows,
       std::copy_n(row + i, HWY_MIN(kRegisterRows, rows - i), to);
       to += depth * kRegisterRows;
     }
-  }
-}
-
-// Rows of A: A(i, p) = data[i·stride + p], or data[i % 6 + (i / 6)·group + p·stride] by columns.
-struct LeftRows {
-  const float* data;
-  size_t stride;
-  size_t group;  // from one six of rows to the next
-  size_t rows;
-};
-
-// One panel's product with the rows of A. A last panel that is not full goes through `edge`.
-struct Panel {
-  const float* b;
-  size_t depth;
-  size_t width;
-  bool add;
-};
-
-template <int kRows, bool kColumns>
-HWY_INLINE void multiply_rows(const float* a, size_t a_stride, const Panel& panel, float* c,
-                              size_t c_stride) {
-  if (panel.width == kGroup) {
-    const Out out{c, c_stride, panel.add ? Start::kAdd : Start::kZero, nullptr};
-    tile_block<kRows, kGroupVectors, kColumns>(a, a_stride, panel.b, kGroup, panel.depth, out, c,
-                                               0);
-    return;
-  }
-  HWY_ALIGN float edge[kRegisterRows * kGroup];
-  const Out out{edge, kGroup, Start::kZero, nullptr};
-  tile_block<kRows, kGroupVectors, kColumns>(a, a_stride, panel.b, kGroup, panel.depth, out, edge,
-                                             0);
-  for (size_t i = 0; i < kRows; ++i) {
-    for (size_t j = 0; j < panel.width; ++j) {
-      float& to = c[i * c_stride + j];
-      to = edge[i * kGroup + j] + (panel.add ? to : 0.0F);
-    }
-  }
-}
-
-template <bool kColumns>
-HWY_NOINLINE void multiply_panel(const LeftRows& left, const Panel& panel, float* c,
-                                 size_t c_stride) {
-  const float* a = left.data;
-  size_t rest = left.rows;
-  for (; rest >= kRegisterRows; rest -= kRegisterRows) {
-    for (size_t i = 0; i < kRegisterRows; ++i) hwy::Prefetch(c + i * c_stride);
-    multiply_rows<kRegisterRows, kColumns>(a, left.stride, panel, c, c_stride);
-    a += left.group;
-    c += kRegisterRows * c_stride;
-  }
-  switch (rest) {
-    case 5:
-      return multiply_rows<5, kColumns>(a, left.stride, panel, c, c_stride);
-    case 4:
-      return multiply_rows<4, kColumns>(a, left.stride, panel, c, c_stride);
-    case 3:
-      return multiply_rows<3, kColumns>(a, left.stride, panel, c, c_stride);
-    case 2:
-      return multiply_rows<2, kColumns>(a, left.stride, panel, c, c_stride);
-    case 1:
-      return multiply_rows<1, kColumns>(a, left.stride, panel, c, c_stride);
-    default:
-      return;
   }
 }
 

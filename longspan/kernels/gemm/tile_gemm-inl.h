@@ -112,11 +112,17 @@ HWY_INLINE void add_product(const float* a, const Row<kVectors>& b, Row<kVectors
   if constexpr (kVectors > 2) c.v3 = hn::MulAdd(x, b.v3, c.v3);
 }
 
-// kRows × kVectors of C; `a` is at the first row, `b` and `c` at the first column.
-template <int kRows, int kVectors, bool kColumns>
+inline constexpr int kLineFloats = 16;  // floats of a line of the cache
+
+HWY_INLINE void prefetch_second(const float* p) { __builtin_prefetch(p, /*rw=*/0, /*locality=*/2); }
+
+// kRows × kVectors of C; `a` is at the first row, `b` and `c` at the first column. Meanwhile kAhead
+// lines a step of what is read later, from `ahead` on, come into the second cache.
+template <int kRows, int kVectors, bool kColumns, int kAhead = 0>
 HWY_INLINE void tile_block(const float* HWY_RESTRICT a, std::size_t a_stride,
                            const float* HWY_RESTRICT b, std::size_t b_stride, std::size_t depth,
-                           const Out& out, float* HWY_RESTRICT c, std::size_t column) {
+                           const Out& out, float* HWY_RESTRICT c, std::size_t column,
+                           [[maybe_unused]] const float* ahead = nullptr) {
   using R = Row<kVectors>;
   const std::size_t cs = out.stride;
   R r0 = start_row<kVectors>(out, c, column);
@@ -138,6 +144,10 @@ HWY_INLINE void tile_block(const float* HWY_RESTRICT a, std::size_t a_stride,
     if constexpr (kRows > 3) add_product<kVectors>(a3, x, r3);
     if constexpr (kRows > 4) add_product<kVectors>(a3 + row, x, r4);
     if constexpr (kRows > 5) add_product<kVectors>(a3 + 2 * row, x, r5);
+    if constexpr (kAhead > 0) {
+      for (int line = 0; line < kAhead; ++line) prefetch_second(ahead + kLineFloats * line);
+      ahead += kAhead * kLineFloats;
+    }
     a += step;
     a3 += step;
     b += b_stride;

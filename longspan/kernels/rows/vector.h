@@ -58,7 +58,7 @@ void rotate(const Rotary& rotary, ConstMatrix cosines, ConstMatrix sines, std::s
             Heads x, bool inverse);
 
 // y[i] = table[ids[i]].                                           kGather, 0 FLOPs
-void gather_rows(ConstMatrix table, std::span<const std::int32_t> ids, Matrix y);
+void gather_rows(const WeightMatrix& table, std::span<const std::int32_t> ids, Matrix y);
 // table[ids[i]] += x[i], in the order of i for each row of the table. kGather, 1 per element of x
 void scatter_add_rows(ConstMatrix x, std::span<const std::int32_t> ids, Matrix table);
 

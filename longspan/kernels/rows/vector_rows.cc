@@ -15,6 +15,7 @@
 
 #include "longspan/base/call.h"
 #include "longspan/base/error.h"
+#include "longspan/kernels/gemm/packed_weights.h"
 #include "longspan/kernels/loops-inl.h"
 #include "longspan/kernels/pieces.h"
 #include "longspan/kernels/rows/vector.h"
@@ -68,22 +69,26 @@ void copy_rows(ConstMatrix x, std::size_t begin, std::size_t end, float* to) {
   }
 }
 
-void gather_rows(ConstMatrix table, std::span<const std::int32_t> ids, Matrix y) {
-  require_fit("gather", table, ids.size(), y);
+void gather_rows(const WeightMatrix& table, std::span<const std::int32_t> ids, Matrix y) {
+  require_fit("gather", table.matrix, ids.size(), y);
   const Called called([&] {
     Call call = row_call(Op::kGather, {}, y.rows, y.cols, Kind::kGather, 0, 8);
     call.work.bytes_of(Kind::kGather) += 4 * ids.size();
     return call;
   });
   if (called.dry()) return;
-  assert(all_inside(ids, table.rows));
-  detail::in_pieces(y.rows, detail::rows_per_piece(y.cols),
-                    [&](std::size_t begin, std::size_t end) {
-                      for (std::size_t i = begin; i < end; ++i) {
-                        std::memcpy(y.row_data(i), table.row_data(static_cast<std::size_t>(ids[i])),
-                                    y.cols * sizeof(float));
-                      }
-                    });
+  assert(all_inside(ids, table.matrix.rows));
+  detail::in_pieces(
+      y.rows, detail::rows_per_piece(y.cols), [&](std::size_t begin, std::size_t end) {
+        for (std::size_t i = begin; i < end; ++i) {
+          const auto id = static_cast<std::size_t>(ids[i]);
+          if (table.packed) {
+            detail::copy_packed_row(table.matrix, id, y.row_data(i));
+          } else {
+            std::memcpy(y.row_data(i), table.matrix.row_data(id), y.cols * sizeof(float));
+          }
+        }
+      });
 }
 
 void scatter_add_rows(ConstMatrix x, std::span<const std::int32_t> ids, Matrix table) {
