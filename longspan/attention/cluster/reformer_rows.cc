@@ -178,7 +178,7 @@ class ReformerAttention::Rows {
     tiled.keys = row.count;
     tiled.bias = row.bias;
     TileCounts counts;  // what is seen depends on the data; work() counts what could be
-    tiled_forward_few(tiled, y.slice_rows(i, 1), nullptr, room.tile.data(), counts);
+    tiled_forward_few(tiled, 0, y.slice_rows(i, 1), nullptr, room.tile.data(), counts);
   }
 
   const ReformerAttention& self_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "longspan/base/integers.h"
 #include "longspan/base/parallel.h"
@@ -11,6 +12,8 @@
 namespace longspan {
 
 namespace {
+
+constexpr float kSeesNothing = std::numeric_limits<float>::infinity();  // L of such a query
 
 // How many parts the keys are cut into in backward. Enough tasks for the cores of a large machine,
 // few enough that their partial dq stay a small multiple of q. Heads that share a bias cannot run
@@ -32,6 +35,16 @@ std::size_t queries_per_task(const AttentionShape& s) {
   return blocks * kQueryBlock;
 }
 
+// How many parts the keys of a few queries are cut into, which are merged by their log-sum-exp: when
+// decoding there may be fewer heads than cores. By the shape alone, so that bits are the same on any
+// machine.
+std::size_t few_chunks(const AttentionShape& s) {
+  constexpr std::size_t kTasks = 16;
+  constexpr std::size_t kLeastKeys = 512;
+  if (s.m > kFewQueries) return 1;
+  return std::max<std::size_t>(1, std::min(divide_up(kTasks, s.batch * s.heads), s.n / kLeastKeys));
+}
+
 std::uint64_t tensor_bytes(const AttentionShape& s, std::uint64_t q, std::uint64_t kv,
                            std::uint64_t y) {
   return 4 * s.batch *
@@ -42,7 +55,8 @@ Work forward_work(const AttentionShape& s, const TileCounts& c) {
   Work work;
   work.maccs = c.pairs * (s.d + s.e);
   work[Kind::kMatmul] = c.queries * s.d;
-  work[Kind::kSoftmax] = 4 * c.pairs + (s.e + 3) * (c.query_tiles + c.queries);
+  work[Kind::kSoftmax] =
+      4 * c.pairs + (s.e + 3) * (c.query_tiles + c.queries) + (2 * s.e + 3) * c.partials;
   if (s.bias) work[Kind::kAdd] = 2 * c.pairs;
   if (s.dropout) work[Kind::kDropout] = c.pairs;
   work.bytes[static_cast<std::size_t>(Kind::kMatmul)] = tensor_bytes(s, 1, 1, 1);
@@ -85,6 +99,34 @@ TiledHead tiled_head(const AttentionInputs& in, std::size_t b, std::size_t h) {
   head.dropout = in.dropout;
   head.plane = static_cast<std::uint32_t>(b * in.q.heads + h);
   return head;
+}
+
+// y = Σ_c 2^(L_c − L)·y_c with L = log₂ Σ_c 2^(L_c), query by query; `parts` holds the [m, e] and the
+// m of one after the other.
+void merge_parts(std::span<const float> parts, Matrix y, float* lse) {
+  const std::size_t own = y.rows * (y.cols + 1);
+  const std::size_t count = parts.size() / own;
+  const auto level = [&](std::size_t c, std::size_t i) {
+    return parts[c * own + y.rows * y.cols + i];
+  };
+  for (std::size_t i = 0; i < y.rows; ++i) {
+    const auto to = y.row(i);
+    std::ranges::fill(to, 0.0F);
+    float top = std::numeric_limits<float>::lowest();
+    for (std::size_t c = 0; c < count; ++c) {
+      if (level(c, i) != kSeesNothing) top = std::max(top, level(c, i));
+    }
+    float sum = 0.0F;
+    for (std::size_t c = 0; c < count; ++c) {
+      if (level(c, i) == kSeesNothing) continue;
+      const float weight = std::exp2(level(c, i) - top);
+      const float* from = parts.data() + c * own + i * y.cols;
+      for (std::size_t j = 0; j < to.size(); ++j) to[j] += weight * from[j];
+      sum += weight;
+    }
+    for (float& x : to) x *= sum > 0.0F ? 1.0F / sum : 0.0F;
+    if (lse != nullptr) lse[i] = sum > 0.0F ? top + std::log2(sum) : kSeesNothing;
+  }
 }
 
 TileCounts total(std::span<const TileCounts> counts) {
@@ -231,17 +273,63 @@ AttentionCost FlashAttention::cost(const AttentionShape& s) const {
   counts.partials = (chunks - 1) * queries;
   const std::size_t book = Arena::bytes_for<TileCounts>(workers());
   AttentionCost cost;
-  cost.forward = forward_work(s, counts);
   cost.backward = backward_work(s, counts);
+  const std::size_t parts = few_chunks(s);
+  counts.queries = parts * queries;
+  counts.partials = parts > 1 ? parts * queries : 0;
+  cost.forward = forward_work(s, counts);
   cost.saved = queries;
   cost.forward_scratch = book + Arena::bytes_for(workers() * tiled_forward_scratch(s.d, s.e));
+  if (parts > 1) cost.forward_scratch += Arena::bytes_for(parts * queries * (s.e + 1));
   cost.backward_scratch = book + Arena::bytes_for(queries) +
                           Arena::bytes_for((chunks - 1) * queries * s.d) +
                           Arena::bytes_for(workers() * tiled_backward_scratch(s.d, s.e));
   return cost;
 }
 
+// A few queries: every part of the keys gives a result of its own.
+void FlashAttention::forward_few(const ForwardCall& call) const {
+  const AttentionInputs& in = call.in;
+  const AttentionShape s = shape_of(in);
+  const std::size_t floats = tiled_forward_scratch(s.d, s.e);
+  const auto counts = take_counts(call.arena);
+  const auto scratch = call.arena.take(workers() * floats);
+  const std::size_t planes = s.batch * s.heads;
+  const std::size_t parts = few_chunks(s);
+  const std::size_t keys = round_up(divide_up(s.n, parts), kKeyBlock);  // of a part
+  const auto head_of = [&](std::size_t plane) {
+    return call.y.head(plane / s.heads, plane % s.heads);
+  };
+  const auto lse_of = [&](std::size_t plane) {
+    return call.saved.empty() ? nullptr : call.saved.data() + plane * s.m;
+  };
+  if (parts == 1) {
+    parallel_for(planes, [&](std::size_t plane, std::size_t worker) {
+      tiled_forward_few(tiled_head(in, plane / s.heads, plane % s.heads), 0, head_of(plane),
+                        lse_of(plane), scratch.data() + worker * floats, counts[worker]);
+    });
+    return report(forward_work(s, total(counts)));
+  }
+  const std::size_t own = s.m * (s.e + 1);  // floats: y, then L
+  const auto partial = call.arena.take(planes * parts * own);
+  parallel_for(planes * parts, [&](std::size_t task, std::size_t worker) {
+    const std::size_t plane = task / parts;
+    const std::size_t first = task % parts * keys;
+    TiledHead head = tiled_head(in, plane / s.heads, plane % s.heads);
+    head.keys = std::min(head.keys, first + keys);
+    float* to = partial.data() + task * own;
+    tiled_forward_few(head, first, Matrix(to, s.m, s.e), to + s.m * s.e,
+                      scratch.data() + worker * floats, counts[worker]);
+  });
+  for (std::size_t plane = 0; plane < planes; ++plane) {
+    merge_parts({partial.data() + plane * parts * own, parts * own}, head_of(plane), lse_of(plane));
+    counts[0].partials += parts * s.m;
+  }
+  report(forward_work(s, total(counts)));
+}
+
 void FlashAttention::run_forward(const ForwardCall& call) const {
+  if (call.in.q.n <= kFewQueries) return forward_few(call);
   const AttentionInputs& in = call.in;
   const Heads y = call.y;
   const std::span<float> saved = call.saved;
@@ -260,13 +348,8 @@ void FlashAttention::run_forward(const ForwardCall& call) const {
     const std::size_t b = plane / s.heads;
     const std::size_t h = plane % s.heads;
     float* lse = saved.empty() ? nullptr : saved.data() + plane * s.m;
-    float* memory = scratch.data() + worker * floats;
-    if (s.m <= kFewQueries) {
-      tiled_forward_few(tiled_head(in, b, h), y.head(b, h), lse, memory, counts[worker]);
-    } else {
-      tiled_forward(tiled_head(in, b, h), first, std::min(group, s.m - first), y.head(b, h), lse,
-                    memory, counts[worker]);
-    }
+    tiled_forward(tiled_head(in, b, h), first, std::min(group, s.m - first), y.head(b, h), lse,
+                  scratch.data() + worker * floats, counts[worker]);
   });
   report(forward_work(s, total(counts)));
 }

@@ -58,6 +58,7 @@ class FlashAttention final : public Attention {
 
  private:
   void run_forward(const ForwardCall& call) const override;
+  void forward_few(const ForwardCall& call) const;
   void run_backward(const BackwardCall& call) const override;
   void spread_backward(const AttentionInputs& in, ConstHeads dy, std::span<const float> saved,
                        std::span<const float> delta, const AttentionGradients& grad,

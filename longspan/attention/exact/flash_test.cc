@@ -58,6 +58,35 @@ TEST(Flash, ManyAndFewQueries) {
   }
 }
 
+// As when decoding behind a long text: the keys of few heads are cut, and the parts merged.
+TEST(Flash, FewQueriesOfManyKeys) {
+  for (const std::size_t n : {1023U, 1024U, 1100U, 2049U}) {
+    for (const std::size_t m : {1U, 5U}) {
+      AttentionCase c{.batch = 2, .heads = 2, .kv_heads = 1, .m = m, .n = n, .d = 8, .e = 5};
+      testing::check_exact("flash", c);
+      c.causal = true;
+      c.key_lengths = {static_cast<std::int32_t>(n), 70};  // most parts of the second are empty
+      c.bias = BiasKind::kPerSequence;
+      c.visible = true;
+      testing::check_exact("flash", c);
+      testing::check_cost("flash", c);
+      c.key_lengths = {static_cast<std::int32_t>(n), 0};
+      testing::check_exact("flash", c);
+    }
+  }
+}
+
+TEST(Flash, BitsOfFewQueriesDoNotDependOnThreads) {
+  const AttentionCase c{.heads = 3, .kv_heads = 1, .m = 1, .n = 3000, .d = 16, .e = 16};
+  AttentionProblem problem(c);
+  std::optional<std::vector<float>> first;
+  testing::for_each_thread_count([&] {
+    problem.run(FlashAttention(), false);
+    if (!first) first.emplace(problem.y.begin(), problem.y.end());
+    EXPECT_TRUE(std::ranges::equal(problem.y, *first));
+  });
+}
+
 TEST(Flash, DropsTheSameWeightsAsFull) {
   const AttentionCase c{
       .batch = 2, .heads = 2, .kv_heads = 2, .m = 70, .n = 131, .d = 16, .e = 16, .dropout = 0.5F};

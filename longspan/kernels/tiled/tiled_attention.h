@@ -66,7 +66,7 @@ struct alignas(64) TileCounts {
   std::uint64_t query_passes = 0;  // query × pass of kKeyPass keys (backward)
   // Keys whose gradient was written (backward); of lists of keys: pairs with terms of the distance.
   std::uint64_t keys = 0;
-  std::uint64_t partials = 0;           // rows added from partial sums (backward)
+  std::uint64_t partials = 0;           // rows added from partial sums
   std::uint64_t table = 0;              // query × bucket of a table of distances
   std::uint64_t relative_partials = 0;  // elements added from partial gradients of such tables
 
@@ -100,9 +100,10 @@ std::size_t tiled_backward_scratch(std::size_t d, std::size_t e);
 void tiled_forward(const TiledHead& head, std::size_t first, std::size_t count, Matrix y,
                    float* lse, float* scratch, TileCounts& counts);
 
-// The same for all of at most kFewQueries queries, with the lanes along d and e.
-void tiled_forward_few(const TiledHead& head, Matrix y, float* lse, float* scratch,
-                       TileCounts& counts);
+// The same for all of at most kFewQueries queries, with the lanes along d and e, over the keys from
+// first_key on, a multiple of kKeyBlock. L of a query that sees none of them is ∞.
+void tiled_forward_few(const TiledHead& head, std::size_t first_key, Matrix y, float* lse,
+                       float* scratch, TileCounts& counts);
 
 struct TiledGradient {
   ConstMatrix dy;                // [m, e]

@@ -159,7 +159,8 @@ void few_tile(const TiledHead& head, std::size_t i, std::size_t key, FewState& s
 
 }  // namespace
 
-void ForwardFew(const TiledHead& head, Matrix y, float* lse, float* memory, TileCounts& counts) {
+void ForwardFew(const TiledHead& head, std::size_t first_key, Matrix y, float* lse, float* memory,
+                TileCounts& counts) {
   const std::size_t width = head.q.cols;
   float* s = memory;
   FewState states[kFewQueries];
@@ -171,7 +172,7 @@ void ForwardFew(const TiledHead& head, Matrix y, float* lse, float* memory, Tile
     }
     std::fill_n(states[i].o, y.cols, 0.0F);
   }
-  for (std::size_t key = 0; key < head.end(head.q.rows - 1); key += kKeyBlock) {
+  for (std::size_t key = first_key; key < head.end(head.q.rows - 1); key += kKeyBlock) {
     for (std::size_t i = 0; i < head.q.rows; ++i) few_tile(head, i, key, states[i], s, counts);
   }
   for (std::size_t i = 0; i < head.q.rows; ++i) {
@@ -194,9 +195,9 @@ namespace longspan {
 
 HWY_EXPORT(ForwardFew);
 
-void tiled_forward_few(const TiledHead& head, Matrix y, float* lse, float* scratch,
-                       TileCounts& counts) {
-  HWY_DYNAMIC_DISPATCH(ForwardFew)(head, y, lse, scratch, counts);
+void tiled_forward_few(const TiledHead& head, std::size_t first_key, Matrix y, float* lse,
+                       float* scratch, TileCounts& counts) {
+  HWY_DYNAMIC_DISPATCH(ForwardFew)(head, first_key, y, lse, scratch, counts);
 }
 
 }  // namespace longspan
