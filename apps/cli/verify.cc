@@ -28,11 +28,12 @@ RunShape run_shape(const Workload& w) {
   return {w.batch, w.length, 0};
 }
 
-// What a run of this size needs is known beforehand.
+// What runs of this size need is known beforehand: weights that are trained, with gradients and two
+// averages, and weights that are packed.
 void check_fits(const Workload& w) {
   const Model model(w.model);
   const std::uint64_t bytes = model.training_bytes(w.shape()) +
-                              std::uint64_t{4 * sizeof(float)} * model.parameters().count();
+                              std::uint64_t{5 * sizeof(float)} * model.parameters().count();
   require(bytes <= available_memory(),
           "[verify] a training step takes {}; {} are available: need a smaller model or batch",
           format_bytes(bytes), format_bytes(available_memory()));

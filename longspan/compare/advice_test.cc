@@ -27,9 +27,11 @@ Calibration ideal() {
     config.family = Family::kEncoder;
     config.max_length = 64;
     const Model model(config);
+    Model packed(config);
+    packed.pack();
     const Batch shape{.batch = 1, .length = 64};
     for (const auto& operations :
-         {forward_operations(model, shape), step_operations(model, shape, OptimizerConfig{})}) {
+         {forward_operations(packed, shape), step_operations(model, shape, OptimizerConfig{})}) {
       for (const Operation& o : operations) {
         std::vector<double>& x = c.rates[o.rate].warm;
         x.assign(o.x.size(), 0.0);

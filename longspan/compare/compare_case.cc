@@ -18,9 +18,15 @@ constexpr double kWeightsPerSecond = 4e7;
 
 Batch shape_of(const CompareCase& c) { return {.batch = c.settings.batch, .length = c.length}; }
 
-double state_blocks(const CompareCase& c) {
-  return c.trains() ? static_cast<double>(Optimizer::state_blocks(TrainConfig{}.optimizer.kind))
-                    : 0.0;
+// What training keeps beside the weights: gradients and the optimiser's averages, in blocks of as
+// many numbers as are learned.
+double training_blocks(const CompareCase& c) {
+  if (!c.trains()) return 0.0;
+  return 1.0 + static_cast<double>(Optimizer::state_blocks(TrainConfig{}.optimizer.kind));
+}
+
+Purpose purpose_of(const CompareCase& c) {
+  return c.trains() ? Purpose::kTraining : Purpose::kInference;
 }
 
 CompareWork sum(const Cost& cost, bool trains) {
@@ -30,7 +36,8 @@ CompareWork sum(const Cost& cost, bool trains) {
 }
 
 void predict_model(const Calibration& calibration, const CompareCase& c, CasePrediction& p) {
-  const Model model(c.model());
+  Model model(c.model());
+  if (!c.trains()) model.pack();
   const Batch shape = shape_of(c);
   Cost cost;
   for (const auto& [layer, part] : model.cost(shape, c.trains())) cost += part;
@@ -47,7 +54,7 @@ void predict_model(const Calibration& calibration, const CompareCase& c, CasePre
   const auto arena =
       static_cast<double>(c.trains() ? model.training_bytes(shape) : model.inference_bytes(shape));
   p.memory.parameters = weights;
-  p.memory.predicted = weights + 4.0 * learned * (1.0 + state_blocks(c)) + arena;
+  p.memory.predicted = weights + 4.0 * learned * training_blocks(c) + arena;
   if (model.decodes()) p.state = static_cast<double>(model.cache_bytes(1, c.length));
 }
 
@@ -155,7 +162,7 @@ double predict_error_seconds(const Calibration& calibration, const CompareCase& 
 
 CaseRun::CaseRun(const CompareCase& c) : case_(c) {
   if (!c.settings.bare) {
-    model_ = std::make_unique<ModelRun>(c.model(), c.shape());
+    model_ = std::make_unique<ModelRun>(c.model(), c.shape(), purpose_of(c));
     return;
   }
   tensors_ = random_tensors(c.alone(), c.settings.seed);
@@ -180,7 +187,7 @@ std::size_t CaseRun::held_bytes() const {
     return sizes.bytes - booked + attention_->arena_peak();
   }
   const Parameters& parameters = model_->model().parameters();
-  const auto blocks = static_cast<std::size_t>(1.0 + state_blocks(case_));
+  const auto blocks = static_cast<std::size_t>(training_blocks(case_));
   return sizeof(float) * (parameters.total() + blocks * parameters.count()) +
          model_->model().arena().peak();
 }

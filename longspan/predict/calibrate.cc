@@ -262,6 +262,8 @@ constexpr std::array kClosingPoints = {
     ClosingPoint{"encoder", 2, 12, 768, 64, 1, "flash"},
     ClosingPoint{"encoder", 3, 2, 64, 96, 1, "flash"},
     ClosingPoint{"decoder", 4, 4, 96, 48, 3, "full"},
+    ClosingPoint{"encoder", 4, 6, 384, 16, 1, "flash"},
+    ClosingPoint{"decoder", 2, 8, 512, 1, 1, "flash"},
 };
 
 // {seconds of the calls, their number} of a pass, and what it took.
@@ -283,7 +285,11 @@ Closing closing(std::span<const TimedPoint> points) {
 }
 
 void calibrate_models(Calibration& c) {
-  std::vector<std::unique_ptr<ModelRun>> runs;
+  struct Runs {
+    std::unique_ptr<ModelRun> inference;
+    std::unique_ptr<ModelRun> training;
+  };
+  std::vector<Runs> runs;
   std::vector<Job> jobs;
   for (const ClosingPoint& p : kClosingPoints) {
     ModelConfig config;
@@ -293,19 +299,22 @@ void calibrate_models(Calibration& c) {
     config.d_model = p.d;
     config.max_length = p.length;
     config.attention = p.attention;
-    runs.push_back(std::make_unique<ModelRun>(config, RunShape{p.batch, p.length, 0}));
-    jobs.emplace_back([&run = *runs.back()] { run.forward(); });
-    jobs.emplace_back([&run = *runs.back()] { run.step(); });
+    const RunShape shape{p.batch, p.length, 0};
+    runs.push_back({std::make_unique<ModelRun>(config, shape, Purpose::kInference),
+                    std::make_unique<ModelRun>(config, shape)});
+    jobs.emplace_back([&run = *runs.back().inference] { run.forward(); });
+    jobs.emplace_back([&run = *runs.back().training] { run.step(); });
   }
   const std::vector<Samples> samples = sample(jobs);
   std::vector<TimedPoint> forward;
   std::vector<TimedPoint> training;
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    const Model& model = runs[i]->model();
-    const Batch& batch = runs[i]->batch();
-    const OptimizerConfig& optimizer = runs[i]->train_config().optimizer;
-    forward.push_back(closing_point(c, forward_operations(model, batch),
-                                    forward_bytes(model, batch), samples[2 * i]));
+    const Model& packed = runs[i].inference->model();
+    const Batch& batch = runs[i].inference->batch();
+    forward.push_back(closing_point(c, forward_operations(packed, batch),
+                                    forward_bytes(packed, batch), samples[2 * i]));
+    const Model& model = runs[i].training->model();
+    const OptimizerConfig& optimizer = runs[i].training->train_config().optimizer;
     training.push_back(closing_point(c, step_operations(model, batch, optimizer),
                                      step_bytes(model, batch, optimizer), samples[2 * i + 1]));
   }

@@ -96,18 +96,20 @@ std::vector<CheckedPoint> check_times(const Calibration& c,
   std::vector<std::unique_ptr<ModelRun>> runs;
   std::vector<Job> jobs;
   for (const GridPoint& p : check_grid()) {
+    runs.push_back(std::make_unique<ModelRun>(p.config, p.shape, Purpose::kInference));
+    ModelRun& inference = *runs.back();
     runs.push_back(std::make_unique<ModelRun>(p.config, p.shape));
     ModelRun& run = *runs.back();
     const OptimizerConfig& optimizer = run.train_config().optimizer;
     checked.push_back({p,
-                       {predict_forward(c, run.model(), run.batch()), {}},
+                       {predict_forward(c, inference.model(), inference.batch()), {}},
                        {predict_step(c, run.model(), run.batch(), optimizer), {}}});
-    jobs.emplace_back([&run] { run.forward(); });
+    jobs.emplace_back([&inference] { inference.forward(); });
     jobs.emplace_back([&run] { run.step(); });
   }
-  report(fmt::format("{} points, forward and training step", runs.size()));
+  report(fmt::format("{} points, forward and training step", checked.size()));
   const std::vector<Samples> samples = sample(jobs);
-  for (std::size_t i = 0; i < runs.size(); ++i) {
+  for (std::size_t i = 0; i < checked.size(); ++i) {
     checked[i].forward.measured = samples[2 * i];
     checked[i].step.measured = samples[2 * i + 1];
   }

@@ -35,6 +35,14 @@ constexpr std::array kLayerShapes = {
     LayerShape{2048, 64, 256},   LayerShape{96, 96, 288},
 };
 
+// What a sentence, a few texts or the next token need.
+constexpr std::array kFewRows = {
+    LayerShape{1, 128, 384},   LayerShape{1, 512, 512},   LayerShape{1, 768, 3072},
+    LayerShape{1, 3072, 768},  LayerShape{2, 768, 768},   LayerShape{4, 256, 1024},
+    LayerShape{6, 768, 2304},  LayerShape{8, 512, 2048},  LayerShape{12, 768, 768},
+    LayerShape{20, 384, 1536}, LayerShape{48, 768, 3072}, LayerShape{128, 3072, 768},
+};
+
 struct RowShape {
   std::size_t rows, cols;
 };
@@ -219,8 +227,21 @@ Matrix OperandPool::matrix(std::size_t rows, std::size_t cols) {
   return {data, rows, cols};
 }
 
+void add_packed_product(OperandPool& pool, const LayerShape& s, std::vector<TimedCall>& calls) {
+  calls.push_back({"product packed", packed_quantities(s.rows, s.out, s.in), [&pool, s] {
+                     pool.begin();
+                     const Matrix x = pool.matrix(s.rows, s.in);
+                     // Any numbers may be packed ones.
+                     const WeightMatrix w(pool.matrix(s.out, s.in), /*is_packed=*/true);
+                     const float* bias = pool.floats(s.out).data();
+                     linear_forward(x, w, bias, pool.matrix(s.rows, s.out));
+                   }});
+}
+
 void add_products(OperandPool& pool, std::vector<TimedCall>& calls) {
+  for (const LayerShape& s : kFewRows) add_packed_product(pool, s, calls);
   for (const LayerShape& s : kLayerShapes) {
+    add_packed_product(pool, s, calls);
     calls.push_back({"product forward", product_quantities(s.rows, s.out, s.in), [&pool, s] {
                        pool.begin();
                        const Matrix x = pool.matrix(s.rows, s.in);

@@ -17,13 +17,14 @@ std::vector<std::int32_t> random_tokens(std::size_t count, std::size_t vocab,
 
 }  // namespace
 
-ModelRun::ModelRun(const ModelConfig& config, const RunShape& shape)
+ModelRun::ModelRun(const ModelConfig& config, const RunShape& shape, Purpose purpose)
     : model_(config),
       tokens_(random_tokens(shape.batch * shape.length, config.vocab, "tokens")),
       targets_(random_tokens(config.output_rows(shape.batch, shape.length), config.outputs(),
                              "targets")),
       source_(random_tokens(shape.batch * shape.source_length, config.vocab, "source")) {
-  model_.allocate(1);
+  model_.allocate(1, purpose);
+  if (purpose == Purpose::kInference) model_.pack();
   train_.schedule.kind = "constant";
   train_.schedule.warmup = 0;
   batch_ = {.batch = shape.batch,

@@ -18,7 +18,8 @@ struct RunShape {
 
 class ModelRun {
  public:
-  ModelRun(const ModelConfig& config, const RunShape& shape);
+  // Only to infer, its weights are packed.
+  ModelRun(const ModelConfig& config, const RunShape& shape, Purpose purpose = Purpose::kTraining);
 
   const Batch& batch() const { return batch_; }
   Model& model() { return model_; }

@@ -32,7 +32,9 @@ void add_operations(const RecordedCall& recorded, std::vector<Operation>& operat
   switch (call.op) {
     case Op::kProduct:
       add(rate_of(name_of(call.op), call.variant),
-          product_quantities(call.rows, call.cols, call.inner), call.work.maccs);
+          call.variant == kPackedProduct ? packed_quantities(call.rows, call.cols, call.inner)
+                                         : product_quantities(call.rows, call.cols, call.inner),
+          call.work.maccs);
       if (!call.fused.empty()) {
         add(rate_of(name_of(Op::kActivation), call.fused),
             row_quantities(call.rows, call.cols, /*calls=*/0.0));

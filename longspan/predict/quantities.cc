@@ -39,6 +39,22 @@ std::vector<double> product_quantities(std::size_t m, std::size_t n, std::size_t
           1.0};
 }
 
+std::vector<double> packed_quantities(std::size_t m, std::size_t n, std::size_t k) {
+  const detail::GemmTiles tiles = detail::weight_tiles(m, n, k);
+  const double share = busiest_share(tiles.count());
+  // A step of a single row takes as long as one of two: sums wait for each other.
+  const auto rows = static_cast<double>(std::max<std::size_t>(m, 2));
+  const auto weights = static_cast<double>(round_up(n, std::size_t{16}) * k);
+  const double waiting = std::max(0.0, static_cast<double>(detail::kRowsOfMemory) - rows);
+  const auto passes = static_cast<double>(divide_up(m, tiles.rows));
+  return {share * rows * weights,
+          share * passes * weights,
+          share * waiting * weights,
+          share * rows * static_cast<double>(n),
+          share * static_cast<double>(tiles.count()),
+          1.0};
+}
+
 std::vector<double> row_quantities(std::size_t rows, std::size_t cols, double calls) {
   const std::size_t elements = rows * cols;
   const std::size_t pieces = divide_up(elements, detail::kPieceElements);

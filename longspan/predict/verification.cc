@@ -88,13 +88,14 @@ Verification verify(const ModelConfig& config, const RunShape& shape,
   Verification v;
   ModelRun run(config, shape);
   count(run, v);
-  const std::array<Job, 2> jobs = {[&] { run.forward(); }, [&] { run.step(); }};
+  ModelRun inference(config, shape, Purpose::kInference);
+  const std::array<Job, 2> jobs = {[&] { inference.forward(); }, [&] { run.step(); }};
   const std::vector<Samples> samples = sample(jobs);
   v.forward = samples[0];
   v.step = samples[1];
   if (calibration != nullptr) {
     const OptimizerConfig& optimizer = run.train_config().optimizer;
-    v.predicted_forward = predict_forward(*calibration, run.model(), run.batch());
+    v.predicted_forward = predict_forward(*calibration, inference.model(), inference.batch());
     v.predicted_step = predict_step(*calibration, run.model(), run.batch(), optimizer);
   }
   return v;
