@@ -14,13 +14,14 @@
 #include <string_view>
 #include <vector>
 
+#include "benchmarks/model_jobs.h"
 #include "longspan/attention/registry.h"
 #include "longspan/base/error.h"
 #include "longspan/base/parallel.h"
 #include "longspan/kernels/gemm/fma_peak.h"
-#include "longspan/learning/trainer.h"
+#include "longspan/kernels/rows/vector.h"
 
-namespace longspan {
+namespace longspan::bench {
 namespace {
 
 using Json = nlohmann::json;
@@ -29,25 +30,6 @@ double wall_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 double processor_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
-
-// A prepared job: does the work once.
-class Job {
- public:
-  virtual ~Job() = default;
-  virtual void run() = 0;
-  // Some elements of the result, for comparison with the peers'.
-  virtual std::vector<float> probe() const = 0;
-  // The operations that it is predicted to need.
-  virtual Work work() const = 0;
-};
-
-// Uniform in [−2, 2): a hash of the flat index, the same in every peer.
-float value(std::uint32_t seed, std::uint32_t i) {
-  std::uint32_t u = i * 2654435761U + seed * 374761393U;
-  u = (u ^ (u >> 15U)) * 2246822519U;
-  u ^= u >> 13U;
-  return static_cast<float>(u >> 8U) * 0x1p-22F - 2.0F;
-}
 
 // [1, heads, n, d], in memory [n, heads·d] as a layer's projections leave it: in an arena.
 class Tensor {
@@ -171,58 +153,6 @@ class AttentionJob : public Job {
   Arena arena_;
 };
 
-struct Recipe {
-  std::string_view name;
-  std::size_t layers, heads, width, context, batch, vocab;
-};
-// As in peers/torch_language_model.py.
-constexpr Recipe kRecipes[] = {{"R1", 4, 4, 128, 64, 12, 65}, {"R2", 6, 6, 384, 256, 8, 256}};
-
-// One step of a decoder-only language model: forward, backward, clip at 1, AdamW.
-class TrainingJob : public Job {
- public:
-  explicit TrainingJob(const Recipe& r)
-      : model_(model_config(r)), tokens_(r.batch * r.context), targets_(r.batch * r.context) {
-    model_.allocate(1);
-    TrainConfig config;
-    config.schedule.kind = "constant";
-    config.schedule.warmup = 0;
-    trainer_ = std::make_unique<Trainer>(model_, config);
-    for (std::size_t i = 0; i < tokens_.size(); ++i) {
-      tokens_[i] = static_cast<std::int32_t>(random_below(1, i, r.vocab));
-      targets_[i] = static_cast<std::int32_t>(random_below(1, i + 1, r.vocab));
-    }
-    batch_ = {.batch = r.batch, .length = r.context, .tokens = tokens_, .targets = targets_};
-  }
-
-  void run() override {
-    const StepReport report = trainer_->step({&batch_, 1});
-    require(report.finite, "[bench] the training step diverged");
-    loss_ = static_cast<float>(report.loss);
-  }
-  std::vector<float> probe() const override { return {loss_}; }
-  Work work() const override { return {}; }
-
- private:
-  static ModelConfig model_config(const Recipe& r) {
-    ModelConfig config;
-    config.layers = r.layers;
-    config.heads = r.heads;
-    config.d_model = r.width;
-    config.max_length = r.context;
-    config.vocab = r.vocab;
-    config.activation = Activation::kGelu;
-    return config;
-  }
-
-  Model model_;
-  std::vector<std::int32_t> tokens_;
-  std::vector<std::int32_t> targets_;
-  std::unique_ptr<Trainer> trainer_;
-  Batch batch_;
-  float loss_ = 0.0F;
-};
-
 std::unique_ptr<Job> prepare(const Json& job) {
   const std::string kind = job.at("kind");
   if (kind == "forward" || kind == "backward") {
@@ -233,12 +163,9 @@ std::unique_ptr<Job> prepare(const Json& job) {
                             .causal = job.at("causal"),
                             .backward = kind == "backward"});
   }
-  if (kind == "train_step") {
-    const std::string name = job.at("recipe");
-    for (const Recipe& recipe : kRecipes) {
-      if (recipe.name == name) return std::make_unique<TrainingJob>(recipe);
-    }
-  }
+  if (kind == "encode") return encode_job(job);
+  if (kind == "decode") return decode_job(job);
+  if (kind == "train_step") return training_job(job);
   throw Error("[bench] unknown job " + job.dump());
 }
 
@@ -249,6 +176,20 @@ std::size_t peak_resident_bytes() {
     if (line.rfind("VmHWM:", 0) == 0) return 1024 * std::stoull(line.substr(6));
   }
   return 0;
+}
+
+// Bytes per second that all threads read together, of more than any cache holds.
+double read_bandwidth() {
+  static const std::vector<float> data(std::size_t{1} << 27U, 1.0F);
+  double best = 0.0;
+  for (int round = 0; round < 2; ++round) {
+    const double start = wall_seconds();
+    const double sum = sum_of_squares(data);
+    require(sum > 0.0, "[bench] the squares add up to {}", sum);
+    best =
+        std::max(best, sizeof(float) * static_cast<double>(data.size()) / (wall_seconds() - start));
+  }
+  return best;
 }
 
 class Worker {
@@ -263,7 +204,9 @@ class Worker {
       job_->run();
       last_ = job;
     }
+    const bool reads = job.at("kind") == "decode";  // as fast as memory
     double peak = fma_peak();
+    double bandwidth = reads ? read_bandwidth() : 0.0;
     std::vector<double> seconds;
     const auto clock = thread_count() == 1 ? processor_seconds : wall_seconds;
     const double begin = wall_seconds();
@@ -273,9 +216,11 @@ class Worker {
       seconds.push_back(clock() - start);
     } while (wall_seconds() - begin < budget);
     peak = std::max(peak, fma_peak());
+    if (reads) bandwidth = std::max(bandwidth, read_bandwidth());
     return {{"seconds", seconds},
             {"probe", job_->probe()},
             {"peak_flops", peak},
+            {"bandwidth", bandwidth},
             {"maccs", job_->work().maccs},
             {"flops", job_->work().flops()},
             {"resident", peak_resident_bytes()}};
@@ -309,12 +254,12 @@ int serve(int threads) {
 }
 
 }  // namespace
-}  // namespace longspan
+}  // namespace longspan::bench
 
 int main(int argc, char** argv) {
   if (argc != 2) {
     std::cerr << "usage: bench_worker THREADS\n";
     return 2;
   }
-  return longspan::serve(std::stoi(argv[1]));
+  return longspan::bench::serve(std::stoi(argv[1]));
 }

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 RECIPES = {
     "R1": {"layers": 4, "heads": 4, "width": 128, "context": 64, "batch": 12, "vocab": 65},
     "R2": {"layers": 6, "heads": 6, "width": 384, "context": 256, "batch": 8, "vocab": 256},
+    "R3": {"layers": 4, "heads": 8, "width": 512, "context": 32, "batch": 256, "vocab": 256},
 }
 
 

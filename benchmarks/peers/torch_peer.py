@@ -17,6 +17,7 @@ from torch.utils.checkpoint import checkpoint
 
 from torch_language_model import training_step
 from torch_mechanisms import MAKERS
+from torch_transformer import decode, encode
 
 HEADS, D, CHUNK = 8, 64, 256
 LIBC = ctypes.CDLL(None)
@@ -144,7 +145,8 @@ def prepare(job):
     return run
 
 
-KINDS = {"forward": forward, "backward": backward, "train_step": training_step}
+KINDS = {"forward": forward, "backward": backward, "encode": encode, "decode": decode,
+         "train_step": training_step}
 
 
 def measure(run, budget, clock):
