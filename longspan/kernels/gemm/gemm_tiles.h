@@ -90,7 +90,7 @@ struct GemmBlocks {
 inline constexpr std::size_t kPanelCols = 64;  // what the widest micro-kernel reads at a time
 inline GemmBlocks gemm_blocks(std::size_t n, std::size_t k) {
   constexpr std::size_t kMaxDepth = 1024;
-  constexpr std::size_t kMaxFloats = std::size_t{1} << 19U;  // 2 MiB
+  constexpr std::size_t kMaxFloats = std::size_t{1} << 18U;  // 1 MiB: half of a second cache
   const std::size_t slabs = std::max<std::size_t>(1, divide_up(k, kMaxDepth));
   const std::size_t depth = std::max<std::size_t>(1, divide_up(k, slabs));
   return {depth, std::min(n, kMaxFloats / depth / kPanelCols * kPanelCols)};
