@@ -6,6 +6,7 @@
 #include "longspan/base/config.h"
 #include "longspan/base/memory.h"
 #include "longspan/kernels/gemm/gemm.h"
+#include "longspan/kernels/rows/draw_normal.h"
 #include "longspan/kernels/rows/vector.h"
 
 namespace longspan {
@@ -226,7 +227,7 @@ Attention& Model::mechanism(std::size_t layer) {
 void Model::allocate(RandomKey seed) {
   prepare_products();
   parameters_->allocate();
-  parameters_->initialize(seed);
+  parameters_->initialize(seed, draw_normal);
   if (rotary_ != nullptr) rotary_->allocate();
   if (encoder_embedding_) encoder_embedding_->allocate();
   if (decoder_embedding_) decoder_embedding_->allocate();
