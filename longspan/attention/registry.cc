@@ -23,6 +23,7 @@
 #include "longspan/attention/position/transformer_xl.h"
 #include "longspan/base/config.h"
 #include "longspan/kernels/gemm/gemm.h"
+#include "longspan/kernels/rows/draw_normal.h"
 
 namespace longspan {
 
@@ -254,7 +255,7 @@ LoneAttention::LoneAttention(const Make& make, const Streams& streams,
 void LoneAttention::allocate(RandomKey seed) {
   prepare_products();
   parameters_->allocate();
-  parameters_->initialize(seed);
+  parameters_->initialize(seed, draw_normal);
 }
 
 }  // namespace longspan

@@ -5,7 +5,6 @@
 
 #include "longspan/base/error.h"
 #include "longspan/base/memory.h"
-#include "longspan/base/parallel.h"
 #include "longspan/base/sizes.h"
 
 namespace longspan {
@@ -110,7 +109,7 @@ void Parameters::require_trainable(std::string_view who) const {
           "[{}] the weights are packed for inference; unpack them first", who);
 }
 
-void Parameters::initialize(RandomKey seed) {
+void Parameters::initialize(RandomKey seed, DrawNormal draw) {
   require_allocated("parameters");
   for (Parameter& p : all_) {
     if (p.fill) {
@@ -124,14 +123,9 @@ void Parameters::initialize(RandomKey seed) {
       case Initializer::Kind::kOnes:
         std::ranges::fill(p.value, 1.0F);
         break;
-      case Initializer::Kind::kNormal: {
-        const RandomKey key = derive(seed, p.name);
-        const float deviation = p.initializer.deviation;
-        parallel_ranges(p.size(), 65536, [&](std::size_t begin, std::size_t end) {
-          for (std::size_t i = begin; i < end; ++i) p.value[i] = deviation * random_normal(key, i);
-        });
+      case Initializer::Kind::kNormal:
+        draw(derive(seed, p.name), p.initializer.deviation, p.value);
         break;
-      }
     }
   }
 }

@@ -120,8 +120,10 @@ class Parameters {
   void require_trainable(std::string_view who) const;
   // Throws Error before that; `who` asks.
   void require_allocated(std::string_view who) const;
+  // to[i] = deviation·z_i, z normal numbers of the stream: kernels/rows/draw_normal.h.
+  using DrawNormal = void (*)(RandomKey key, float deviation, std::span<float> to);
   // Each parameter draws from the stream that its name gives; constants fill themselves.
-  void initialize(RandomKey seed);
+  void initialize(RandomKey seed, DrawNormal draw);
 
   std::span<float> values() { return allocated_ ? values_ : Dry::memory<float>(count_); }
   std::span<float> gradients() { return allocated_ ? gradients_ : Dry::memory<float>(count_); }

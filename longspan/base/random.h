@@ -58,7 +58,7 @@ constexpr float to_uniform(std::uint32_t bits) { return static_cast<float>(bits 
 constexpr float random_uniform(RandomKey key, std::uint64_t index) {
   return to_uniform(random_bits(key, index));
 }
-// Standard normal (Box–Muller on two elements of the stream).
+// Standard normal (Box–Muller on two words). Many: kernels/rows/draw_normal.h, other numbers.
 float random_normal(RandomKey key, std::uint64_t index);
 // Uniform in {0, …, bound − 1}.
 constexpr std::uint64_t random_below(RandomKey key, std::uint64_t index, std::uint64_t bound) {

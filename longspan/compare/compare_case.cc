@@ -14,7 +14,7 @@ namespace {
 
 // A process starts and draws this many weights in a second on one thread.
 constexpr double kStartSeconds = 0.12;
-constexpr double kWeightsPerSecond = 4e7;
+constexpr double kWeightsPerSecond = 5e8;
 
 Batch shape_of(const CompareCase& c) { return {.batch = c.settings.batch, .length = c.length}; }
 

@@ -37,10 +37,50 @@ struct PhiloxKeys {
   }
 };
 
+#if HWY_TARGET != HWY_SCALAR
+// A vector of counters: word i of each in the low half of its 64-bit lane. What lands in the high
+// half is never looked at: the multiplication reads the low half only, and XOR does not mix them.
+struct PhiloxCounters {
+  using W = hn::Vec<Philox64>;
+  W c0;
+  W c1;
+  W c2;
+  W c3;
+};
+
+// All rounds of two vectors of counters, whose multiplications overlap.
+HWY_INLINE void philox_rounds(const PhiloxKeys& keys, PhiloxCounters& a, PhiloxCounters& b) {
+  const Philox64 d;
+  const hn::Repartition<uint32_t, Philox64> d32;
+  using W = PhiloxCounters::W;
+  const auto times = [&](W c, uint32_t factor) HWY_ATTR {
+    return hn::MulEven(hn::BitCast(d32, c), hn::Set(d32, factor));
+  };
+  for (int round = 0; round < kPhiloxRounds; ++round) {
+    const W k0 = hn::Set(d, keys.k0[round]);
+    const W k1 = hn::Set(d, keys.k1[round]);
+    const W ap0 = times(a.c0, kPhiloxMultiplier0);
+    const W ap1 = times(a.c2, kPhiloxMultiplier1);
+    const W bp0 = times(b.c0, kPhiloxMultiplier0);
+    const W bp1 = times(b.c2, kPhiloxMultiplier1);
+    a.c0 = hn::Xor(hn::Xor(hn::ShiftRight<32>(ap1), a.c1), k0);
+    a.c1 = ap1;
+    a.c2 = hn::Xor(hn::Xor(hn::ShiftRight<32>(ap0), a.c3), k1);
+    a.c3 = ap0;
+    b.c0 = hn::Xor(hn::Xor(hn::ShiftRight<32>(bp1), b.c1), k0);
+    b.c1 = bp1;
+    b.c2 = hn::Xor(hn::Xor(hn::ShiftRight<32>(bp0), b.c3), k1);
+    b.c3 = bp0;
+  }
+}
+
+// The low halves of both, in turn.
+HWY_INLINE PhiloxCounters::W philox_pair(PhiloxCounters::W even, PhiloxCounters::W odd) {
+  return hn::Or(hn::And(even, hn::Set(Philox64(), 0xFFFFFFFFULL)), hn::ShiftLeft<32>(odd));
+}
+#endif
+
 // Words of the counters {row, block, plane, 0}, {row, block + 1, plane, 0}, …, four per counter.
-//
-// A counter's word lives in the low half of a 64-bit lane. What lands in the high half is never
-// looked at: the multiplication reads the low half only, and XOR does not mix them.
 HWY_INLINE void philox_row(const PhiloxKeys& keys, uint32_t row, uint32_t block, uint32_t plane,
                            uint32_t* HWY_RESTRICT words) {
 #if HWY_TARGET == HWY_SCALAR
@@ -50,43 +90,14 @@ HWY_INLINE void philox_row(const PhiloxKeys& keys, uint32_t row, uint32_t block,
   }
 #else
   const Philox64 d;
-  const hn::Repartition<uint32_t, Philox64> d32;
-  using W = hn::Vec<Philox64>;
   const size_t lanes = hn::Lanes(d);
-  const auto times = [&](W a, uint32_t factor) HWY_ATTR {
-    return hn::MulEven(hn::BitCast(d32, a), hn::Set(d32, factor));
-  };
-  const W low = hn::Set(d, 0xFFFFFFFFULL);
-  // Two vectors of counters, a and b, whose multiplications overlap.
-  W a0 = hn::Set(d, row);
-  W a1 = hn::Iota(d, block);
-  W a2 = hn::Set(d, plane);
-  W a3 = hn::Zero(d);
-  W b0 = a0;
-  W b1 = hn::Iota(d, block + lanes);
-  W b2 = a2;
-  W b3 = a3;
-  for (int round = 0; round < kPhiloxRounds; ++round) {
-    const W k0 = hn::Set(d, keys.k0[round]);
-    const W k1 = hn::Set(d, keys.k1[round]);
-    const W ap0 = times(a0, kPhiloxMultiplier0);
-    const W ap1 = times(a2, kPhiloxMultiplier1);
-    const W bp0 = times(b0, kPhiloxMultiplier0);
-    const W bp1 = times(b2, kPhiloxMultiplier1);
-    a0 = hn::Xor(hn::Xor(hn::ShiftRight<32>(ap1), a1), k0);
-    a1 = ap1;
-    a2 = hn::Xor(hn::Xor(hn::ShiftRight<32>(ap0), a3), k1);
-    a3 = ap0;
-    b0 = hn::Xor(hn::Xor(hn::ShiftRight<32>(bp1), b1), k0);
-    b1 = bp1;
-    b2 = hn::Xor(hn::Xor(hn::ShiftRight<32>(bp0), b3), k1);
-    b3 = bp0;
-  }
-  const auto pair = [&](W even, W odd)
-                        HWY_ATTR { return hn::Or(hn::And(even, low), hn::ShiftLeft<32>(odd)); };
+  PhiloxCounters a = {hn::Set(d, row), hn::Iota(d, block), hn::Set(d, plane), hn::Zero(d)};
+  PhiloxCounters b = a;
+  b.c1 = hn::Iota(d, block + lanes);
+  philox_rounds(keys, a, b);
   auto* out = reinterpret_cast<uint64_t*>(words);  // NOLINT: two words of 32 bits, little endian
-  hn::StoreInterleaved2(pair(a0, a1), pair(a2, a3), d, out);
-  hn::StoreInterleaved2(pair(b0, b1), pair(b2, b3), d, out + 2 * lanes);
+  hn::StoreInterleaved2(philox_pair(a.c0, a.c1), philox_pair(a.c2, a.c3), d, out);
+  hn::StoreInterleaved2(philox_pair(b.c0, b.c1), philox_pair(b.c2, b.c3), d, out + 2 * lanes);
 #endif
 }
 

@@ -9,6 +9,7 @@
 
 #include "longspan/base/error.h"
 #include "longspan/kernels/fourier/fourier.h"
+#include "longspan/kernels/rows/draw_normal.h"
 #include "longspan/layers/residual.h"
 #include "longspan/testing/allocations.h"
 #include "longspan/testing/check_branch.h"
@@ -123,7 +124,7 @@ TEST(FourierMixer, TakesNoDropoutInAResidual) {
   const Residual dropped(branch(), norm("a"), Wiring::kPostNorm, 8, 0.5F);
   const Residual whole(branch(), norm("b"), Wiring::kPostNorm, 8, 0.0F);
   parameters.allocate();
-  parameters.initialize(1);
+  parameters.initialize(1, draw_normal);
   std::vector<float> x(10 * 8);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = random_normal(7, i);
   std::vector<float> a(x.size());

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "longspan/base/error.h"
+#include "longspan/kernels/rows/draw_normal.h"
 #include "longspan/layers/multi_head_attention.h"
 #include "longspan/testing/check_branch.h"
 #include "longspan/testing/dry_branch.h"
@@ -73,7 +74,7 @@ struct Built {
       });
     }
     parameters.allocate();
-    parameters.initialize(3);
+    parameters.initialize(3, draw_normal);
   }
   GatedRetention& mechanism() { return dynamic_cast<GatedRetention&>(*layer->mechanism()); }
 };

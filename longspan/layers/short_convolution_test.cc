@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "longspan/kernels/rows/draw_normal.h"
 #include "longspan/testing/allocations.h"
 #include "longspan/testing/check_branch.h"
 #include "longspan/testing/check_layer.h"
@@ -23,7 +24,7 @@ struct Built {
   explicit Built(std::size_t width, bool bias = true)
       : layer(parameters, "c", {.width = width}, {.d_model = kChannels, .bias = bias}) {
     parameters.allocate();
-    parameters.initialize(3);
+    parameters.initialize(3, draw_normal);
     testing::randomize(parameters, 4);
   }
   Parameters parameters;

@@ -2,6 +2,7 @@
 
 #include "longspan/base/error.h"
 #include "longspan/kernels/gemm/gemm.h"
+#include "longspan/kernels/rows/draw_normal.h"
 #include "longspan/kernels/rows/sequence.h"
 
 namespace longspan {
@@ -55,7 +56,7 @@ void DirectFeedback::draw(RandomKey key) {
   drawn_.resize(projections_.size());
   projections_.data = drawn_.data();
   const float deviation = model_.head().output().weight().initializer.deviation;
-  for (std::size_t i = 0; i < drawn_.size(); ++i) drawn_[i] = deviation * random_normal(key, i);
+  draw_normal(key, deviation, drawn_);
 }
 
 Matrix DirectFeedback::projection(std::size_t block) const {

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "longspan/base/parallel.h"
+#include "longspan/kernels/rows/draw_normal.h"
 
 namespace longspan {
 
@@ -66,10 +66,7 @@ void FeedbackAlignment::draw(RandomKey seed) {
     const float deviation = p.initializer.kind == Initializer::Kind::kNormal
                                 ? p.initializer.deviation
                                 : 1.0F / std::sqrt(static_cast<float>(p.rows));
-    const RandomKey key = derive(seed, p.name);
-    parallel_ranges(p.size(), 65536, [&](std::size_t begin, std::size_t end) {
-      for (std::size_t i = begin; i < end; ++i) f.values[i] = deviation * random_normal(key, i);
-    });
+    draw_normal(derive(seed, p.name), deviation, f.values);
   }
 }
 

@@ -7,6 +7,7 @@
 #include "longspan/base/memory.h"
 #include "longspan/kernels/gemm/gemm.h"
 #include "longspan/kernels/gemm/packed_weights.h"
+#include "longspan/kernels/rows/draw_normal.h"
 #include "longspan/kernels/rows/vector.h"
 
 namespace longspan {
@@ -243,7 +244,7 @@ void Model::unpack() {
 void Model::allocate(RandomKey seed, Purpose purpose) {
   prepare_products();
   parameters_->allocate(purpose);
-  parameters_->initialize(seed);
+  parameters_->initialize(seed, draw_normal);
   if (rotary_ != nullptr) rotary_->allocate();
   if (encoder_embedding_) encoder_embedding_->allocate();
   if (decoder_embedding_) decoder_embedding_->allocate();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "longspan/base/config.h"
+#include "longspan/kernels/rows/draw_normal.h"
 #include "longspan/models/model.h"
 
 namespace longspan {
@@ -168,7 +169,7 @@ TEST(Model, WithoutMemoryIsRefused) {
   std::vector<DecodeCache> caches = model.make_caches(1, 8, memory);
   refused([&] { model.decode(batch, caches); });
   EXPECT_THROW(model.backward(batch, 1.0F), Error);
-  EXPECT_THROW(model.parameters().initialize(1), Error);
+  EXPECT_THROW(model.parameters().initialize(1, draw_normal), Error);
   EXPECT_THROW(model.mixer(4), Error);
   EXPECT_THROW(model.mechanism(4), Error);
 }

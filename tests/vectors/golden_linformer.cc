@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "longspan/kernels/rows/draw_normal.h"
 #include "longspan/layers/multi_head_attention.h"
 #include "longspan/models/pretrained.h"
 #include "tests/vectors/golden_attention.h"
@@ -128,7 +129,7 @@ void run_linformer_layer(const Case& golden, Comparison& comparison) {
   Parameters parameters;
   const MultiHeadAttention layer(parameters, "layer", config);
   parameters.allocate();
-  parameters.initialize(1);
+  parameters.initialize(1, draw_normal);
   const std::vector<Part> parts = parts_of(width, width / config.heads * config.kv_heads, share);
   const Parameter& qkv = *parameters.find("layer.qkv.weight");
   for (const Part& part : parts) {

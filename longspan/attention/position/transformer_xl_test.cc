@@ -7,6 +7,7 @@
 #include "longspan/attention/position/transformer_xl_ref.h"
 #include "longspan/base/error.h"
 #include "longspan/kernels/gemm/gemm.h"
+#include "longspan/kernels/rows/draw_normal.h"
 #include "longspan/testing/check_attention.h"
 #include "longspan/testing/check_reference.h"
 #include "longspan/testing/for_each_target.h"
@@ -63,7 +64,7 @@ class Segments {
     weight_ = parameters_.find("attention.qkv.weight");
     bias_ = parameters_.find("attention.qkv.bias");
     bias_->initializer = Initializer::normal(0.3F);
-    parameters_.initialize(7);
+    parameters_.initialize(7, draw_normal);
   }
 
   // Tokens [first, first + count) of each sequence of x [kBatch·n, kWidth].
