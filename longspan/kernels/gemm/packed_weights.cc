@@ -60,6 +60,10 @@ HWY_INLINE void multiply_block(size_t rows, const float* a, size_t a_stride, con
   }
 }
 
+// Floats between what a single block of rows reads and what it brings: memory answers in the time of
+// some kilobytes, and the prefetcher of the CPU ends at every page.
+constexpr size_t kFarAhead = 2048;
+
 // A piece of a panel times all rows of x. The first blocks of rows bring the piece behind it into
 // the second cache, so that memory is busy while the others compute.
 HWY_NOINLINE void multiply_piece(const RowBlocks& blocks, ConstMatrix x, const Panel& panel,
@@ -73,7 +77,9 @@ HWY_NOINLINE void multiply_piece(const RowBlocks& blocks, ConstMatrix x, const P
     const float* a = x.row_data(row);
     float* to = c + row * c_stride;
     const float* ahead = next + brought * kLineFloats * panel.depth;
-    if (blocks.count == 1 || brought >= kLines) {
+    if (blocks.count == 1) {
+      multiply_block<kLines>(rows, a, x.stride, panel, to, c_stride, panel.b + kFarAhead);
+    } else if (brought >= kLines) {
       multiply_block<0>(rows, a, x.stride, panel, to, c_stride, nullptr);
     } else if (kLines > 2 && blocks.count < 4) {
       multiply_block<2>(rows, a, x.stride, panel, to, c_stride, ahead);
