@@ -110,8 +110,9 @@ struct Abilities {
   bool dropout = false;
   bool grouped_heads = false;
   bool decode = false;
-  bool shared_qk = false;    // keys are the queries: in.k is in.q, and grad.q receives both parts
-  bool value_heads = false;  // more heads of values than of keys
+  bool shared_qk = false;      // keys are the queries: in.k is in.q, and grad.q receives both parts
+  bool value_heads = false;    // more heads of values than of keys
+  bool reads_padding = false;  // what it gives of a sequence depends on how far that is padded
   std::string_view not_causal = {};  // why it is not, for the refusal
 
   // Exact attention can do everything.

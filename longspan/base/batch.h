@@ -1,18 +1,27 @@
-// A batch of sequences of equal (padded) length, as views of the caller's memory: what a task gives
-// a model. A model reads what its family needs and a loss what it compares; the rest is empty.
+// A batch of sequences, as views of the caller's memory: what a task gives a model. A model reads what
+// its family needs and a loss what it compares; the rest is empty.
+//
+// Either all sequences are as long as the longest, what a shorter one lacks being padding; or they
+// are packed, one behind the other without padding, and what is [batch·length] below is [rows()].
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <span>
 
 namespace longspan {
 
 inline constexpr std::int32_t kIgnoredTarget = -1;
 
+// Rows of sequences of these lengths without padding.
+inline std::size_t packed_rows(std::span<const std::int32_t> lengths) {
+  return static_cast<std::size_t>(std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0}));
+}
+
 struct Batch {
   std::size_t batch = 0;
-  std::size_t length = 0;
+  std::size_t length = 0;                // of the longest
   std::span<const std::int32_t> tokens;  // [batch·length]
   // In place of tokens: [batch·inputs], or [batch·length·inputs] where every position has its own.
   std::span<const float> features;
@@ -26,7 +35,9 @@ struct Batch {
   // the head has outputs, and its last hidden states, as wide as the model's.
   std::span<const float> teacher_scores;
   std::span<const float> teacher_states;
-  std::span<const std::int32_t> lengths;      // real tokens of each sequence; empty: all
+  std::span<const std::int32_t> lengths;  // real tokens of each sequence; empty: all
+  // Packed: every sequence has its length in `lengths`, a source in `source_lengths`, 1 or more.
+  bool packed = false;
   std::span<const std::int32_t> token_types;  // [batch·length], or empty
   // Of the encoder's tokens, 1 for those that see and are seen by all; empty: the mechanism's
   // choice.
@@ -38,6 +49,11 @@ struct Batch {
   std::size_t source_length = 0;
   std::span<const std::int32_t> source;
   std::span<const std::int32_t> source_lengths;
+
+  std::size_t rows() const { return packed ? packed_rows(lengths) : batch * length; }
+  std::size_t source_rows() const {
+    return packed ? packed_rows(source_lengths) : batch * source_length;
+  }
 };
 
 }  // namespace longspan

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "longspan/base/arena.h"
+#include "longspan/base/batch.h"
 #include "longspan/base/call.h"
 #include "longspan/base/place.h"
 #include "longspan/base/random.h"
@@ -25,19 +26,20 @@ class Attention;
 struct AttentionInputs;
 struct Routing;
 
-// One pass over a batch of sequences of equal (padded) length.
+// One pass over a batch of sequences, padded to one length or packed (base/batch.h).
 struct Pass {
   std::size_t batch = 0;
-  std::size_t length = 0;                 // tokens per sequence
+  std::size_t length = 0;                 // tokens per sequence, of the longest
   std::span<const std::int32_t> lengths;  // real tokens of each sequence; empty = all
+  bool packed = false;                    // the context too
   bool typed = false;                     // token types are given
-  // They, [batch·length], for attention that reads them.
+  // They, of every row, for attention that reads them.
   std::span<const std::int32_t> token_types;
-  // Tokens that see and are seen by all, [batch·length]; empty = the mechanism's own choice.
+  // Tokens that see and are seen by all, of every row; empty = the mechanism's own choice.
   std::span<const std::uint8_t> globals;
   // Earlier tokens of each sequence that self-attention remembers.
   std::size_t history_length = 0;
-  // Cross-attention reads these: [batch·context_length, d].
+  // Cross-attention reads these: [context_rows(), d].
   ConstMatrix context;
   std::size_t context_length = 0;
   std::span<const std::int32_t> context_lengths;
@@ -46,8 +48,10 @@ struct Pass {
   bool training = false;
   RandomKey key = 0;
 
-  std::size_t rows() const { return batch * length; }
-  std::size_t context_rows() const { return batch * context_length; }
+  std::size_t rows() const { return packed ? packed_rows(lengths) : batch * length; }
+  std::size_t context_rows() const {
+    return packed ? packed_rows(context_lengths) : batch * context_length;
+  }
 };
 
 // What travels beside a pass through a branch: what outlives it, and what it leaves elsewhere.
@@ -144,6 +148,10 @@ class Branch {
 
   // Whether it can go on token by token.
   virtual bool decodes() const { return true; }
+  // Whether it takes packed passes: it reads every row by itself, or goes from run to run (runs.h).
+  virtual bool packs() const { return false; }
+  // Whether what it gives of a sequence depends on how far that is padded.
+  virtual bool reads_padding() const { return false; }
   // What that takes for `capacity` tokens which read `context` others: sets floats, zeroed and parts.
   virtual void size_cache(std::size_t /*context*/, DecodeCache& /*cache*/) const {}
 

@@ -5,6 +5,7 @@
 
 #include "longspan/base/error.h"
 #include "longspan/kernels/rows/vector.h"
+#include "longspan/layers/runs.h"
 
 namespace longspan {
 
@@ -46,6 +47,9 @@ Embedding::Embedding(Parameters& parameters, const std::string& name, const Embe
 }
 
 void Embedding::check(const Pass& pass, const TokenInput& input) const {
+  require(!pass.packed || input.tokens.size() == pass.rows(),
+          "[embedding] {} tokens; need {} of {} packed sequences", input.tokens.size(), pass.rows(),
+          pass.batch);
   require(input.tokens.size() == pass.rows(), "[embedding] {} tokens; need {} sequences of {}",
           input.tokens.size(), pass.batch, pass.length);
   require(!adds_positions() || input.first_position + pass.length <= config_.max_length,
@@ -81,26 +85,35 @@ void Embedding::add_positions(const Pass& pass, const TokenInput& input, Matrix 
     const ConstMatrix table = positions_ != nullptr
                                   ? positions_->matrix()
                                   : ConstMatrix(sinusoids_.data(), config_.max_length, x.cols);
-    add_mapped_rows(table, positions_of(pass, first), x);
+    for_each_run(pass, [&](const Run& run) {
+      add_mapped_rows(table, positions_of(run.pass, first), run.rows(x));
+    });
     return;
   }
   const std::size_t width = config_.axial_width;
-  const RowMap rows{.period = pass.length, .first = first, .divide = axial_columns()};
-  const RowMap columns{.period = pass.length, .first = first, .modulo = axial_columns()};
-  add_mapped_rows(positions_->matrix(), rows, x.slice_cols(0, width));
-  add_mapped_rows(axial_columns_->matrix(), columns, x.slice_cols(width, x.cols - width));
+  for_each_run(pass, [&](const Run& run) {
+    const Matrix own = run.rows(x);
+    add_mapped_rows(positions_->matrix(), axial_row_of(run.pass, first), own.slice_cols(0, width));
+    add_mapped_rows(axial_columns_->matrix(), axial_column_of(run.pass, first),
+                    own.slice_cols(width, x.cols - width));
+  });
 }
 
 void Embedding::accumulate_positions(const Pass& pass, std::size_t first, ConstMatrix g) const {
   if (axial_columns_ == nullptr) {
-    sum_mapped_rows(g, positions_of(pass, first), positions_->gradient_matrix());
+    for_each_run(pass, [&](const Run& run) {
+      sum_mapped_rows(run.rows(g), positions_of(run.pass, first), positions_->gradient_matrix());
+    });
     return;
   }
   const std::size_t width = config_.axial_width;
-  const RowMap rows{.period = pass.length, .first = first, .divide = axial_columns()};
-  const RowMap columns{.period = pass.length, .first = first, .modulo = axial_columns()};
-  sum_mapped_rows(g.slice_cols(0, width), rows, positions_->gradient_matrix());
-  sum_mapped_rows(g.slice_cols(width, g.cols - width), columns, axial_columns_->gradient_matrix());
+  for_each_run(pass, [&](const Run& run) {
+    const ConstMatrix own = run.rows(g);
+    sum_mapped_rows(own.slice_cols(0, width), axial_row_of(run.pass, first),
+                    positions_->gradient_matrix());
+    sum_mapped_rows(own.slice_cols(width, g.cols - width), axial_column_of(run.pass, first),
+                    axial_columns_->gradient_matrix());
+  });
 }
 
 void Embedding::add_types(const TokenInput& input, Matrix x, Arena& arena) const {
@@ -165,7 +178,7 @@ void Embedding::finish(const Pass& pass, Matrix x) const {
 }
 
 void Embedding::mask(const Pass& pass, Matrix x) const {
-  zero_padding({pass.length, pass.lengths}, x);
+  if (!pass.packed) zero_padding({pass.length, pass.lengths}, x);
 }
 
 bool Embedding::frozen() const {

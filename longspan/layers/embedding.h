@@ -45,10 +45,10 @@ struct EmbeddingConfig {
 };
 
 struct TokenInput {
-  std::span<const std::int32_t> tokens;  // [batch·length]
+  std::span<const std::int32_t> tokens;  // of every row
   std::span<const std::int32_t> types;   // likewise, or empty: all type 0
   std::size_t first_position = 0;
-  std::span<const float> times = {};  // [batch·length], of temporal positions
+  std::span<const float> times = {};  // likewise, of temporal positions
 };
 
 // An error on its way into the embedding, added to the token vectors before anything else is:
@@ -116,9 +116,15 @@ class Embedding {
   bool adds_positions() const {
     return config_.positions != PositionKind::kNone && config_.positions != PositionKind::kRotary;
   }
-  // Which row of a table of positions each token reads.
+  // Which row of a table of positions each token reads; the pass is not packed.
   RowMap positions_of(const Pass& pass, std::size_t first) const {
     return {.period = pass.length, .first = first + config_.position_offset};
+  }
+  RowMap axial_row_of(const Pass& pass, std::size_t first) const {
+    return {.period = pass.length, .first = first, .divide = axial_columns()};
+  }
+  RowMap axial_column_of(const Pass& pass, std::size_t first) const {
+    return {.period = pass.length, .first = first, .modulo = axial_columns()};
   }
   // Nothing of it is trained.
   bool frozen() const;

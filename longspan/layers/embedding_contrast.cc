@@ -2,6 +2,7 @@
 #include "longspan/kernels/gemm/gemm.h"
 #include "longspan/kernels/rows/vector.h"
 #include "longspan/layers/embedding.h"
+#include "longspan/layers/runs.h"
 
 namespace longspan {
 
@@ -26,7 +27,9 @@ void Embedding::perturb(const Pass& pass, const Perturbation& error, Matrix x) c
     add(x, error.shift, x);
     return;
   }
-  add_mapped_rows(error.shift, {.divide = pass.length}, x);
+  for_each_run(pass, [&](const Run& run) {
+    add_mapped_rows(run.sequences(error.shift), {.divide = run.pass.length}, run.rows(x));
+  });
 }
 
 void Embedding::learn(const Pass& pass, const TokenInput& input, const Perturbation& error,

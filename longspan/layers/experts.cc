@@ -1,7 +1,6 @@
 #include "longspan/layers/experts.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "longspan/base/error.h"
 #include "longspan/base/number.h"
@@ -41,11 +40,11 @@ bool Experts::trained() const {
 
 RouteOptions Experts::route_options(const Pass& pass) const {
   RouteOptions options;
-  options.sequences = {pass.length, pass.lengths};
-  options.tokens = pass.lengths.empty()
-                       ? pass.rows()
-                       : static_cast<std::size_t>(std::accumulate(
-                             pass.lengths.begin(), pass.lengths.end(), std::int64_t{0}));
+  // No row of packed sequences is padding, and nobody asks whose it is.
+  const std::span<const std::int32_t> lengths =
+      pass.packed ? std::span<const std::int32_t>{} : pass.lengths;
+  options.sequences = {pass.packed ? pass.rows() : pass.length, lengths};
+  options.tokens = lengths.empty() ? pass.rows() : packed_rows(lengths);
   options.experts = config_.experts;
   options.top = config_.top;
   options.capacity =

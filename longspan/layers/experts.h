@@ -71,6 +71,7 @@ class Experts final : public Branch {
 
   bool trained() const override;
   std::size_t experts() const override { return experts_.size(); }
+  bool packs() const override { return true; }
 
  private:
   // Kept from forward, beside the layers inside: z, h, outputs [slots, d], the routes; signals of

@@ -41,6 +41,7 @@ class FeedForward final : public Branch, public Contrastive {
   void accumulate(const BranchUpdate& call) const override;
 
   bool trained() const override { return !in_.weight().constant; }
+  bool packs() const override { return true; }
   const Contrastive* contrastive() const override { return this; }
   Kept save_outputs(const Pass& pass, Arena& arena) const override;
   Kept save_modulated(const Pass& pass, Arena& arena) const override;

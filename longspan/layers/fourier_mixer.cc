@@ -2,6 +2,7 @@
 
 #include "longspan/base/error.h"
 #include "longspan/kernels/fourier/fourier.h"
+#include "longspan/layers/runs.h"
 
 namespace longspan {
 
@@ -20,11 +21,15 @@ void FourierMixer::check(const Pass& pass) const {
 void FourierMixer::forward(const BranchForward& call) const {
   require(call.beside.cache == nullptr,
           "[fnet] cannot decode token by token; need causal self-attention");
-  fourier_mix(call.pass.batch, call.x, call.y, call.arena);
+  for_each_run(call.pass, [&](const Run& run) {
+    fourier_mix(run.pass.batch, run.rows(call.x), run.rows(call.y), call.arena);
+  });
 }
 
 Kept FourierMixer::backward(const BranchBackward& call) const {
-  fourier_mix(call.pass.batch, call.dy, call.dx, call.arena);
+  for_each_run(call.pass, [&](const Run& run) {
+    fourier_mix(run.pass.batch, run.rows(call.dy), run.rows(call.dx), call.arena);
+  });
   return {};
 }
 

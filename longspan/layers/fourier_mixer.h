@@ -34,6 +34,8 @@ class FourierMixer final : public Branch {
 
   bool trained() const override { return false; }
   bool decodes() const override { return false; }
+  bool packs() const override { return true; }
+  bool reads_padding() const override { return true; }
   bool drops_output() const override { return false; }
 };
 

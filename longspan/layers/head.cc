@@ -6,6 +6,7 @@
 #include "longspan/base/config.h"
 #include "longspan/kernels/rows/sequence.h"
 #include "longspan/kernels/rows/vector.h"
+#include "longspan/layers/runs.h"
 
 namespace longspan {
 
@@ -21,7 +22,8 @@ Linear make_output(Parameters& parameters, const std::string& name, const HeadCo
 }
 
 // The first row of every sequence.
-ConstMatrix first_rows(ConstMatrix x, std::size_t length) {
+template <class T>
+MatrixView<T> first_rows(MatrixView<T> x, std::size_t length) {
   return {x.data, x.rows / length, x.cols, x.stride * length};
 }
 
@@ -49,20 +51,28 @@ Head::Head(Parameters& parameters, const std::string& name, const HeadConfig& co
 }
 
 void Head::pool(const Pass& pass, ConstMatrix x, Matrix pooled) const {
-  if (config_.pool == Pool::kFirst) {
-    copy(first_rows(x, pass.length), pooled);
-  } else {
-    mean_rows(x, {pass.length, pass.lengths}, pooled);
-  }
+  for_each_run(pass, [&](const Run& run) {
+    const ConstMatrix own = run.rows(x);
+    if (config_.pool == Pool::kFirst) {
+      copy(first_rows(own, run.pass.length), run.sequences(pooled));
+    } else {
+      mean_rows(own, {run.pass.length, run.pass.lengths}, run.sequences(pooled));
+    }
+  });
+}
+
+void Head::divide(const Pass& pass, Matrix dpooled, Matrix dx) {
+  for_each_run(pass, [&](const Run& run) {
+    spread_mean(run.sequences(dpooled), {run.pass.length, run.pass.lengths}, run.rows(dx));
+  });
 }
 
 void Head::spread(const Pass& pass, Matrix dpooled, Matrix dx) const {
-  if (config_.pool == Pool::kMean) {
-    spread_mean(dpooled, {pass.length, pass.lengths}, dx);
-    return;
-  }
+  if (config_.pool == Pool::kMean) return divide(pass, dpooled, dx);
   fill(dx, 0.0F);
-  copy(dpooled, {dx.data, pass.batch, dx.cols, dx.stride * pass.length});
+  for_each_run(pass, [&](const Run& run) {
+    copy(run.sequences(dpooled), first_rows(run.rows(dx), run.pass.length));
+  });
 }
 
 Head::Saved Head::forward(const Pass& pass, ConstMatrix x, bool saves, Arena& arena) const {

@@ -72,6 +72,9 @@ class Head {
   // dx from saved.logits, which holds ∂L/∂logits. Adds to the gradients of the parameters.
   void backward(const Pass& pass, const Saved& saved, Matrix dx, Arena& arena) const;
 
+  // What reaches each sequence, in equal parts to its real rows. Spoils dpooled.
+  static void divide(const Pass& pass, Matrix dpooled, Matrix dx);
+
   const Linear& output() const { return output_; }
   bool transforms() const { return config_.transform || config_.pool; }
 

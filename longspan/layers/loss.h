@@ -37,6 +37,8 @@ class Loss {
   virtual bool without_backward() const = 0;
   // Whether the scores of a row are those of classes, one of which is its target.
   virtual bool classifies() const { return false; }
+  // Whether it also judges the scores of padding.
+  virtual bool reads_padding() const { return false; }
   // Whether it also compares the last hidden states, of which every row of scores has one.
   virtual bool reads_states() const { return false; }
 

@@ -114,6 +114,43 @@ AttentionShape MultiHeadAttention::shape(const Pass& pass) const {
   return s;
 }
 
+void MultiHeadAttention::check(const Pass& pass) const {
+  for_each_run(pass, [&](const Run& run) { mechanism_->check(shape(run.pass)); });
+}
+
+void MultiHeadAttention::Part::go_on(std::size_t next) {
+  first = Arena::bytes_for(first + count) / sizeof(float);
+  count = next;
+}
+
+template <class Body>
+void MultiHeadAttention::for_each_call(const Pass& pass, const Body& body) const {
+  Parts parts;
+  for_each_run(pass, [&](const Run& run) {
+    const AttentionCost cost = mechanism_->cost(shape(run.pass));
+    parts.saved.go_on(cost.saved);
+    parts.signals.go_on(cost.signals);
+    body(run, parts);
+  });
+}
+
+MultiHeadAttention::Parts MultiHeadAttention::last_parts(const Pass& pass) const {
+  Parts last;
+  for_each_call(pass, [&](const Run&, const Parts& parts) { last = parts; });
+  return last;
+}
+
+Kept MultiHeadAttention::kept_of(const Run& run, const Kept& kept, const Part& own) const {
+  Kept part;
+  part[kProjected] = run.rows(kept[kProjected]);
+  if (config_.cross) part[kContextProjected] = run.context_rows(kept[kContextProjected]);
+  if (kept[kCombined].rows > 0) part[kCombined] = run.rows(kept[kCombined]);
+  if (kept[kMechanism].size() > 0) {
+    part[kMechanism] = kept[kMechanism].slice_cols(own.first, own.count);
+  }
+  return part;
+}
+
 AttentionShape MultiHeadAttention::cached_shape(std::size_t batch, std::size_t capacity) const {
   return shape(batch, 1, capacity);
 }
@@ -174,7 +211,7 @@ Kept MultiHeadAttention::save(const Pass& pass, Arena& arena) const {
   Kept saved;
   take_projections(pass, arena, saved);
   saved[kCombined] = arena.matrix(pass.rows(), streams_.outputs());
-  saved[kMechanism] = arena.matrix(1, mechanism_cost(pass).saved);
+  saved[kMechanism] = arena.matrix(1, last_parts(pass).saved.end());
   take_adapted(pass, arena, saved);
   return saved;
 }
@@ -268,14 +305,26 @@ void MultiHeadAttention::forward(const BranchForward& call) const {
 }
 
 void MultiHeadAttention::attend(const BranchForward& call, const Kept& kept) const {
-  const Tensors t = split(call.pass, kept);
-  const bool cached = call.beside.cache != nullptr && !config_.cross;
-  rotate(t, cached ? call.beside.cache->used : 0, false);
-  if (cached) return decode(call, kept, t);
-  const AttentionInputs in = inputs(call.pass, t, call.x, call.beside);
-  if (observer_ && !Dry::on()) observer_(in);
-  mechanism_->forward(
-      {in, combined(call.pass, kept[kCombined]), floats(kept[kMechanism]), call.arena});
+  const DecodeCache* cache = config_.cross ? nullptr : call.beside.cache;
+  if (cache != nullptr) {
+    const Tensors t = split(call.pass, kept);
+    rotate(t, cache->used, false);
+    return decode(call, kept, t);
+  }
+  for_each_call(call.pass, [&](const Run& run, const Parts& parts) {
+    const Kept own = kept_of(run, kept, parts.saved);
+    const Tensors t = split(run.pass, own);
+    rotate(t, 0, false);
+    const AttentionInputs in = inputs(run.pass, t, run.rows(call.x), call.beside);
+    if (observer_ && !Dry::on()) observer_(in);
+    mechanism_->forward(
+        {in, combined(run.pass, own[kCombined]), floats(own[kMechanism]), call.arena});
+  });
+}
+
+void MultiHeadAttention::rotate_back(const Pass& pass, const Kept& signals) const {
+  for_each_run(
+      pass, [&](const Run& run) { rotate(split(run.pass, kept_of(run, signals, {})), 0, true); });
 }
 
 void MultiHeadAttention::decode(const BranchForward& call, const Kept& kept, Tensors t) const {
@@ -311,7 +360,7 @@ Kept MultiHeadAttention::backward(const BranchBackward& call) const {
   Arena& arena = call.arena;
   Kept signals;
   take_projections(pass, arena, signals);
-  signals[kMechanism] = arena.matrix(1, mechanism_cost(pass).signals);
+  signals[kMechanism] = arena.matrix(1, last_parts(pass).signals.end());
   take_adapted(pass, arena, signals);
   {
     const Arena::Frame frame(arena);
@@ -320,7 +369,7 @@ Kept MultiHeadAttention::backward(const BranchBackward& call) const {
     if (out_adapter_) out_adapter_->backward(call.dy, signals[kAdaptedOut], dcombined);
     attend_backward(pass, call.saved, dcombined, signals, call.dx, call.beside, arena);
   }
-  rotate(split(pass, signals), 0, true);
+  rotate_back(pass, signals);
   project_backward(Source::kInput, signals[kProjected], signals[kAdaptedIn], call.dx,
                    /*add=*/calls(Source::kInput));
   project_backward(Source::kContext, signals[kContextProjected], signals[kAdaptedContext],
@@ -339,14 +388,18 @@ void MultiHeadAttention::project_backward(Source source, Matrix dy, Matrix low, 
 void MultiHeadAttention::attend_backward(const Pass& pass, const Kept& saved, Matrix dcombined,
                                          const Kept& grad, Matrix dx, const Beside& beside,
                                          Arena& arena) const {
-  const Tensors g = split(pass, grad);
-  AttentionGradients to{.q = g.q, .k = g.k, .v = g.v};
-  to.more = std::span(g.more).first(g.count);
-  if (calls(Source::kInput)) to.x = dx;
-  const Tensors t = split(pass, saved);
-  mechanism_->backward({inputs(pass, t, {}, beside), combined(pass, saved[kCombined]),
-                        combined(pass, dcombined), floats(saved[kMechanism]), to,
-                        floats(grad[kMechanism]), arena});
+  for_each_call(pass, [&](const Run& run, const Parts& parts) {
+    const Kept to_own = kept_of(run, grad, parts.signals);
+    const Tensors g = split(run.pass, to_own);
+    AttentionGradients to{.q = g.q, .k = g.k, .v = g.v};
+    to.more = std::span(g.more).first(g.count);
+    if (calls(Source::kInput)) to.x = run.rows(dx);
+    const Kept own = kept_of(run, saved, parts.saved);
+    const Tensors t = split(run.pass, own);
+    mechanism_->backward({inputs(run.pass, t, {}, beside), combined(run.pass, own[kCombined]),
+                          combined(run.pass, run.rows(dcombined)), floats(own[kMechanism]), to,
+                          floats(to_own[kMechanism]), arena});
+  });
 }
 
 void MultiHeadAttention::accumulate(const BranchUpdate& call) const {
@@ -361,9 +414,13 @@ void MultiHeadAttention::accumulate(const BranchUpdate& call) const {
     out_adapter_->accumulate(saved[kCombined], saved[kAdaptedOut], call.dy, signals[kAdaptedOut]);
     return;  // everything else is frozen, the mechanism's parameters too
   }
-  const Tensors t = split(call.pass, saved);
-  mechanism_->accumulate(inputs(call.pass, t, call.x, call.beside), floats(saved[kMechanism]),
-                         floats(signals[kMechanism]));
+  for_each_call(call.pass, [&](const Run& run, const Parts& parts) {
+    const Kept own = kept_of(run, saved, parts.saved);
+    const Tensors t = split(run.pass, own);
+    mechanism_->accumulate(inputs(run.pass, t, run.rows(call.x), call.beside),
+                           floats(own[kMechanism]),
+                           floats(kept_of(run, signals, parts.signals)[kMechanism]));
+  });
 }
 
 void MultiHeadAttention::project_accumulate(Source source, ConstMatrix x, Matrix dy, Matrix low,

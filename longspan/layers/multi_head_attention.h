@@ -14,6 +14,9 @@
 // reads of x through streams on call adds to dx. A low-rank adapter may stand beside each W_i that
 // is given and beside W_O; streams on call go without.
 //
+// Of packed sequences the products are over all rows, and the mechanism is called once for each run
+// of equal length: what it keeps lies run behind run.
+//
 // Rules that compare two passes take the difference of each projection, before rotary positions. A
 // mechanism with parameters is one layer C = f_θ(Q, K, V) to them: θ learns from C − C_err and the
 // modulated Q, K and V, contracted with ∂f/∂θ as a matrix is with its input.
@@ -31,6 +34,7 @@
 #include "longspan/layers/branch.h"
 #include "longspan/layers/linear.h"
 #include "longspan/layers/positions.h"
+#include "longspan/layers/runs.h"
 
 namespace longspan {
 
@@ -67,7 +71,7 @@ class MultiHeadAttention final : public Branch, public Contrastive {
   }
   void begin_step(std::uint64_t step) override { mechanism_->begin_step(step); }
   void end_step() override { mechanism_->end_step(); }
-  void check(const Pass& pass) const override { mechanism_->check(shape(pass)); }
+  void check(const Pass& pass) const override;
   Kept save(const Pass& pass, Arena& arena) const override;
   void forward(const BranchForward& call) const override;
   Kept backward(const BranchBackward& call) const override;
@@ -84,6 +88,8 @@ class MultiHeadAttention final : public Branch, public Contrastive {
     return config_.cross || (config_.causal && mechanism_->abilities().decode);
   }
   void size_cache(std::size_t context, DecodeCache& cache) const override;
+  bool packs() const override { return true; }
+  bool reads_padding() const override { return mechanism_->abilities().reads_padding; }
   Attention* mechanism() override { return mechanism_.get(); }
   bool remembers() const override { return calls(Source::kHistory); }
   void set_observer(Observer observer) override { observer_ = std::move(observer); }
@@ -91,7 +97,7 @@ class MultiHeadAttention final : public Branch, public Contrastive {
   const Attention& attention() const { return *mechanism_; }
 
  private:
-  enum Part : std::size_t {
+  enum What : std::size_t {
     kProjected,         // the given streams of the input, side by side
     kContextProjected,  // those of the context
     kCombined,          // the heads' outputs
@@ -118,6 +124,19 @@ class MultiHeadAttention final : public Branch, public Contrastive {
     std::size_t columns;
     std::size_t rank_first;  // its columns of x·Aᵀ
   };
+  // Where the floats that one call of the mechanism saves or signals lie among those of all, each
+  // where an arena would begin.
+  struct Part {
+    std::size_t first = 0;
+    std::size_t count = 0;
+
+    void go_on(std::size_t next);
+    std::size_t end() const { return first + count; }
+  };
+  struct Parts {
+    Part saved;
+    Part signals;
+  };
   // How self-attention lays out its cache: keys, values and notes, or a state.
   struct CacheLayout {
     std::size_t keys = 0;
@@ -135,15 +154,20 @@ class MultiHeadAttention final : public Branch, public Contrastive {
   std::size_t columns(Source source) const { return streams_.columns(source); }
   std::size_t adapted_columns(Source source) const;
   std::span<float> floats(const Matrix& part) const { return {part.data, part.size()}; }
-  AttentionCost mechanism_cost(const Pass& pass) const { return mechanism_->cost(shape(pass)); }
-  // Of the streams as the mechanism stated them.
+  // body(run, parts) for every call of the mechanism.
+  template <class Body>
+  void for_each_call(const Pass& pass, const Body& body) const;
+  Parts last_parts(const Pass& pass) const;
+  // What is kept of a run; `own` is the part of what the mechanism keeps.
+  Kept kept_of(const Run& run, const Kept& kept, const Part& own) const;
+  // Of the streams as the mechanism stated them; of a pass, which is not packed.
   AttentionShape shape(std::size_t batch, std::size_t m, std::size_t n) const;
   AttentionShape shape(const Pass& pass) const;
   AttentionShape cached_shape(std::size_t batch, std::size_t capacity) const;
   CacheLayout cache_layout(std::size_t batch, std::size_t capacity) const;
   // Whether the mechanism has parameters that it is to train.
-  bool mechanism_learns(const AttentionCost& cost) const {
-    return cost.signals > 0 && config_.lora_rank == 0;
+  bool mechanism_learns(const Pass& pass) const {
+    return config_.lora_rank == 0 && last_parts(pass).signals.end() > 0;
   }
   void take_projections(const Pass& pass, Arena& arena, Kept& kept) const;
   void take_adapted(const Pass& pass, Arena& arena, Kept& kept) const;
@@ -154,6 +178,7 @@ class MultiHeadAttention final : public Branch, public Contrastive {
     return Heads::from_columns(c, pass.batch, streams_.output_heads);
   }
   void rotate(const Tensors& t, std::size_t first, bool inverse) const;
+  void rotate_back(const Pass& pass, const Kept& signals) const;
   void add_adapters(Parameters& parameters, const std::string& name);
   // What an adapter does is done to the part of `all` that belongs to its stream.
   template <class Do>

@@ -8,7 +8,7 @@ Kept MultiHeadAttention::save_outputs(const Pass& pass, Arena& arena) const {
   Kept saved;
   take_projections(pass, arena, saved);
   take_adapted(pass, arena, saved);
-  if (mechanism_learns(mechanism_cost(pass))) {
+  if (mechanism_learns(pass)) {
     saved[kCombined] = arena.matrix(pass.rows(), streams_.outputs());
   }
   return saved;
@@ -16,9 +16,8 @@ Kept MultiHeadAttention::save_outputs(const Pass& pass, Arena& arena) const {
 
 Kept MultiHeadAttention::save_modulated(const Pass& pass, Arena& arena) const {
   Kept saved = save_outputs(pass, arena);
-  const AttentionCost mechanism = mechanism_cost(pass);
-  if (mechanism_learns(mechanism)) {
-    saved[kMechanism] = arena.matrix(1, mechanism.saved);
+  if (mechanism_learns(pass)) {
+    saved[kMechanism] = arena.matrix(1, last_parts(pass).saved.end());
   } else {
     saved[kCombined] = arena.matrix(pass.rows(), streams_.outputs());
   }
@@ -28,20 +27,19 @@ Kept MultiHeadAttention::save_modulated(const Pass& pass, Arena& arena) const {
 Kept MultiHeadAttention::contrast(const Pass& pass, const Kept& standard, const Kept& modulated,
                                   float scale, const Beside& beside, Arena& arena) const {
   Kept signals;
-  for (const Part part :
+  for (const What part :
        {kProjected, kContextProjected, kAdaptedIn, kAdaptedContext, kAdaptedOut}) {
     signals[part] = standard[part];
     if (standard[part].size() > 0) {
       difference(scale, standard[part], modulated[part], signals[part]);
     }
   }
-  rotate(split(pass, signals), 0, true);
-  const AttentionCost mechanism = mechanism_cost(pass);
-  if (!mechanism_learns(mechanism)) return signals;
+  rotate_back(pass, signals);
+  if (!mechanism_learns(pass)) return signals;
 
   const Matrix dcombined = standard[kCombined];
   difference(scale, dcombined, modulated[kCombined], dcombined);
-  signals[kMechanism] = arena.matrix(1, mechanism.signals);
+  signals[kMechanism] = arena.matrix(1, last_parts(pass).signals.end());
   const Arena::Frame frame(arena);
   Kept spare;
   take_projections(pass, arena, spare);

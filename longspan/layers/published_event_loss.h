@@ -15,6 +15,7 @@ class PublishedEventLoss final : public Loss {
 
   std::string_view name() const override { return kName; }
   bool without_backward() const override { return false; }
+  bool reads_padding() const override { return true; }
   std::size_t count(const Batch& batch) const override;
   void check(const Batch& batch, std::size_t rows, std::size_t outputs) const override;
   Goal goal(const Batch& batch, std::size_t rows, std::size_t outputs) const override;

@@ -2,6 +2,7 @@
 
 #include "longspan/base/config.h"
 #include "longspan/base/error.h"
+#include "longspan/layers/runs.h"
 
 namespace longspan {
 
@@ -28,9 +29,13 @@ Convolution ShortConvolution::convolution(const Pass& pass) const {
 }
 
 void ShortConvolution::forward(const BranchForward& call) const {
-  Convolution all = convolution(call.pass);
   const DecodeCache* cache = call.beside.cache;
-  if (cache == nullptr) return convolve(all, call.x, call.y);
+  if (cache == nullptr) {
+    return for_each_run(call.pass, [&](const Run& run) {
+      convolve(convolution(run.pass), run.rows(call.x), run.rows(call.y));
+    });
+  }
+  Convolution all = convolution(call.pass);
   require(cache->used + call.pass.length <= cache->capacity,
           "[decode] {} tokens do not fit behind {} in a cache of {}", call.pass.length, cache->used,
           cache->capacity);
@@ -41,16 +46,20 @@ void ShortConvolution::forward(const BranchForward& call) const {
 }
 
 Kept ShortConvolution::backward(const BranchBackward& call) const {
-  Convolution back = convolution(call.pass);
-  back.taps = taps_->backward_matrix();
-  convolve_backward(back, call.dy, call.dx);
+  for_each_run(call.pass, [&](const Run& run) {
+    Convolution back = convolution(run.pass);
+    back.taps = taps_->backward_matrix();
+    convolve_backward(back, run.rows(call.dy), run.rows(call.dx));
+  });
   return {};
 }
 
 void ShortConvolution::accumulate(const BranchUpdate& call) const {
   if (!trained()) return;
-  convolve_update(convolution(call.pass), call.x, call.dy, taps_->gradient_matrix(),
-                  bias_ == nullptr ? nullptr : bias_->gradient.data());
+  for_each_run(call.pass, [&](const Run& run) {
+    convolve_update(convolution(run.pass), run.rows(call.x), run.rows(call.dy),
+                    taps_->gradient_matrix(), bias_ == nullptr ? nullptr : bias_->gradient.data());
+  });
 }
 
 void ShortConvolution::size_cache(std::size_t /*context*/, DecodeCache& cache) const {

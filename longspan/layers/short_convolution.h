@@ -43,6 +43,7 @@ class ShortConvolution final : public Branch, public Contrastive {
   void accumulate(const BranchUpdate& call) const override;
 
   bool trained() const override { return !taps_->constant; }
+  bool packs() const override { return true; }
   // Its taps give the output itself, of which whoever compares two passes knows the difference.
   const Contrastive* contrastive() const override { return this; }
   Kept save_outputs(const Pass& /*pass*/, Arena& /*arena*/) const override { return {}; }

@@ -3,27 +3,26 @@
 #include "longspan/base/error.h"
 #include "longspan/kernels/gemm/gemm.h"
 #include "longspan/kernels/rows/draw_normal.h"
-#include "longspan/kernels/rows/sequence.h"
 
 namespace longspan {
 
 // g_l = e·B_l, or its rows spread over the tokens of their sequences.
 class DirectFeedback::Signals final : public BlockSignals {
  public:
-  Signals(const DirectFeedback& rule, ConstMatrix e, const Sequences& sequences, Matrix pooled)
-      : rule_(rule), e_(e), sequences_(sequences), pooled_(pooled) {}
+  Signals(const DirectFeedback& rule, ConstMatrix e, const Pass& pass, Matrix pooled)
+      : rule_(rule), e_(e), pass_(pass), pooled_(pooled) {}
 
   void send(std::size_t block, Matrix g) const override {
     const Place::Part part(ModelPart::kError);
     const Place::Scope scope(kOverheadMeter, Phase::kUpdate);
     gemm(e_, rule_.projection(block), rule_.pools() ? pooled_ : g);
-    if (rule_.pools()) spread_mean(pooled_, sequences_, g);
+    if (rule_.pools()) Head::divide(pass_, pooled_, g);
   }
 
  private:
   const DirectFeedback& rule_;
   ConstMatrix e_;
-  Sequences sequences_;
+  const Pass& pass_;
   Matrix pooled_;  // [batch, d] where an output is of a whole sequence
 };
 
@@ -141,7 +140,7 @@ LossSum DirectFeedback::run(const Batch& batch, RandomKey key, float scale, Step
     model_.head().backward(out, head, g, arena);
     if (pools()) pooled = arena.matrix(out.batch, d);
   }
-  const Signals signals(*this, head.logits, {out.length, out.lengths}, pooled);
+  const Signals signals(*this, head.logits, out, pooled);
   backward(batch, key, g, signals, step);
   return loss;
 }

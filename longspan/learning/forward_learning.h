@@ -52,6 +52,10 @@ class ForwardLearning {
     book(model, shape, histories);
   }
 
+  // Whether it takes packed batches where the model does: the error of a decoder is projected into
+  // sequences of one length.
+  bool packs() const { return !(model_.has_encoder() && model_.has_decoder()); }
+
   // F as [outputs, inputs or d_model]; empty where the error needs none.
   Matrix projection() { return projection_; }
   // Of its floats.

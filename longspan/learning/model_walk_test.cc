@@ -69,11 +69,12 @@ Feedback feedback_of(std::uint64_t n) {
 }
 
 // Whether the rule has no way through such a model; it says so then.
-bool refuses(std::string_view rule, const ModelConfig& c, bool experts) {
+bool refuses(std::string_view rule, const ModelConfig& c, bool experts, bool packed) {
   const bool pairs = c.head == HeadKind::kPairs;
   const bool taught = c.loss != "cross-entropy" && c.loss != "squared-error";
   if (rule.ends_with("pepita")) {
-    return pairs || taught || c.embedding_projection || !c.stages.empty();
+    const bool both = c.family == Family::kEncoderDecoder;
+    return pairs || taught || c.embedding_projection || !c.stages.empty() || (packed && both);
   }
   return rule == "dfa" && (pairs || c.loss.find("hidden_weight") != std::string::npos || experts ||
                            c.family == Family::kEncoderDecoder || c.wiring == Wiring::kReversible ||
@@ -114,7 +115,7 @@ void expect_walked(const ModelCase& c, std::uint64_t n) {
   const Feedback feedback = feedback_of(n + n / 16);
   for (const RuleEntry& entry : rules()) {
     const std::string name(entry.name);
-    if (refuses(name, c.config, !loads.empty())) {
+    if (refuses(name, c.config, !loads.empty(), c.shape.packed)) {
       EXPECT_THROW(entry.make(model, feedback, 5)->accumulate(batch, 1, 0.5F), Error) << name;
       continue;
     }
@@ -148,6 +149,19 @@ TEST(Walk, KnowsMixersExpertsAndStages) {
     c.config.embedding_projection = false;
     c.config.stages = "";
     expect_walked(c, n);
+    if (HasFailure()) return;
+  }
+}
+
+// Sequences of their own lengths, some of them neighbours of one length.
+TEST(Walk, OfPackedSequencesIsWhatRunsToo) {
+  for (std::uint64_t n = 0; n < (sample_count() + 1) / 2; ++n) {
+    ModelCase c = n % 2 == 0 ? sample_model(n) : sample_guest(n);
+    c.config.stages = "";
+    c.shape.batch += 4;
+    c.shape.length = std::min<std::size_t>(c.shape.length, 9);
+    c.shape.padded = c.shape.packed = true;
+    if (possible(c)) expect_walked(c, n);
     if (HasFailure()) return;
   }
 }

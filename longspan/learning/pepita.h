@@ -16,6 +16,7 @@ class ForwardRule final : public Rule {
   void prepare(const Batch& shape) override { passes_.prepare(model_, shape); }
   StepMemory walk(const Batch& shape) const override { return passes_.walk(shape); }
   std::size_t own_floats() const override { return passes_.projection_floats(); }
+  bool packs() const override { return passes_.packs(); }
   // F, to give it what somebody else drew.
   Matrix projection() { return passes_.projection(); }
 

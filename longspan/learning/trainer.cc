@@ -27,7 +27,7 @@ StepReport Trainer::step(std::span<const Batch> micro_batches, std::span<History
   std::size_t counted = 0;
   for (const Batch& batch : micro_batches) {
     counted += model_.loss().count(batch);
-    report.tokens += batch.batch * batch.length;
+    report.tokens += batch.rows();
   }
   require(counted > 0, "[train] every target of the batch is ignored; need at least one");
   const float scale = 1.0F / static_cast<float>(counted);

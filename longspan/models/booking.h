@@ -55,17 +55,13 @@ class Booking {
     std::size_t source_length = 0;
     std::size_t past = 0;
     int threads = 0;
+    bool packed = false;
     bool typed = false;
     bool operator==(const Numbers&) const = default;
   };
   static Numbers numbers_of(const StepKind& kind, const Batch& batch, std::size_t past) {
-    return {kind,
-            batch.batch,
-            batch.length,
-            batch.source_length,
-            past,
-            thread_count(),
-            !batch.token_types.empty()};
+    return {kind, batch.batch,    batch.length, batch.source_length,
+            past, thread_count(), batch.packed, !batch.token_types.empty()};
   }
   template <class T>
   static bool equal(const std::vector<T>& a, std::span<const T> b) {

@@ -219,6 +219,11 @@ Branch& Model::mixer(std::size_t layer) {
   return (encoder_ ? *encoder_ : *decoder_).mixer(layer);
 }
 
+bool Model::reads_padding() const {
+  return loss_->reads_padding() || (encoder_ && encoder_->reads_padding()) ||
+         (decoder_ && decoder_->reads_padding());
+}
+
 Attention& Model::mechanism(std::size_t layer) {
   Attention* mechanism = mixer(layer).mechanism();
   require(mechanism != nullptr, "[model] what mixes the tokens of layer {} is no attention", layer);
@@ -275,7 +280,7 @@ LossSum Model::run_forward(const Batch& batch, RandomKey key, float scale, Step&
   Tape& tape = step.tape;
   tape.key = key;
   tape.batch = batch.batch;
-  tape.length = batch.length;
+  tape.rows = batch.rows();
   // Auxiliary losses are means over tokens; beside a sum over targets they count as often.
   const auto counted = static_cast<float>(goal(batch).counted);
   begin_routing(batch, scale * counted, step);
@@ -348,7 +353,7 @@ std::vector<std::int32_t> Model::loads() const {
 
 void Model::backward(const Batch& batch, float scale) {
   Tape& tape = step_.tape;
-  require(tape.ready && tape.batch == batch.batch && tape.length == batch.length,
+  require(tape.ready && tape.batch == batch.batch && tape.rows == batch.rows(),
           "[model] backward without a forward; need forward on the same batch just before");
   tape.ready = false;  // what forward left is used up
   run_backward(batch, scale, step_);

@@ -123,6 +123,11 @@ class Model {
   // branches. `batch.tokens` holds the new tokens only; the source of an encoder–decoder is read
   // with the first of them.
   ConstMatrix decode(const Batch& batch, std::span<DecodeCache> caches);
+  // Whether it takes packed batches (base/batch.h), and why not; empty: it does.
+  bool packs() const { return needs_padding().empty(); }
+  std::string needs_padding() const;
+  // Whether what it gives of a sequence, or its loss, depends on how far that is padded.
+  bool reads_padding() const;
   // Whether all branches can.
   bool decodes() const {
     return decoder_ && config_.head == HeadKind::kLanguage && decoder_->decodes();
@@ -222,7 +227,7 @@ class Model {
     std::span<History> histories;  // beside the batch
     RandomKey key = 0;
     std::size_t batch = 0;
-    std::size_t length = 0;
+    std::size_t rows = 0;
     bool ready = false;  // forward ran and nothing has used its memory since
   };
   // What a step owns; a dry one changes nothing else.
@@ -238,6 +243,7 @@ class Model {
   };
 
   void check_layer(std::size_t layer) const;
+  void check_packed(const Batch& batch, std::span<History> histories) const;
   void make_head(Parameter* tied);
   void freeze();
   std::size_t output_width() const {

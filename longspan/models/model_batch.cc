@@ -16,6 +16,33 @@ void Model::check_rows(const Batch& batch) const {
           "[model] {} sequences for a head of pairs; need an even number", batch.batch);
 }
 
+std::string Model::needs_padding() const {
+  if (mlp_) return "a perceptron reads no sequences";
+  if (!config_.stages.empty()) return "stages pool padding too";
+  if (loss_->reads_padding()) return fmt::format("the loss {} judges padding too", loss_->name());
+  for (const std::optional<Stack>* stack : {&encoder_, &decoder_}) {
+    const Branch* branch = *stack ? (*stack)->needs_padding() : nullptr;
+    if (branch != nullptr) return fmt::format("{} knows no runs", branch->meter_name());
+  }
+  return "";
+}
+
+// Everything else is checked as of padded sequences.
+void Model::check_packed(const Batch& batch, std::span<History> histories) const {
+  require(packs(), "[model] packed sequences, and {}; need padded ones", needs_padding());
+  require(histories.empty(),
+          "[model] packed sequences beside histories of segments; need sequences of one length");
+  const auto check_lengths = [&](std::span<const std::int32_t> lengths) {
+    require(lengths.size() == batch.batch,
+            "[model] {} lengths for {} packed sequences; need one each", lengths.size(),
+            batch.batch);
+    require(std::ranges::all_of(lengths, [](std::int32_t n) { return n > 0; }),
+            "[model] a packed sequence of no tokens; need at least 1");
+  };
+  check_lengths(batch.lengths);
+  if (has_encoder() && has_decoder()) check_lengths(batch.source_lengths);
+}
+
 void Model::check_shape(const Batch& batch, std::span<History> histories) const {
   require(batch.batch > 0 && batch.length > 0,
           "[model] {} sequences of {} tokens; need at least 1 of each", batch.batch, batch.length);
@@ -31,6 +58,7 @@ void Model::check_shape(const Batch& batch, std::span<History> histories) const 
     }
   };
   check_lengths(batch.lengths, batch.length);
+  if (batch.packed) check_packed(batch, histories);
   if (mlp_) return;
   const std::size_t layers = (decoder_ ? *decoder_ : *encoder_).layers();
   require(
@@ -95,6 +123,7 @@ Pass Model::encoder_pass(const Batch& batch, RandomKey key, bool training,
   pass.batch = batch.batch;
   pass.length = source ? batch.source_length : batch.length;
   pass.lengths = source ? batch.source_lengths : batch.lengths;
+  pass.packed = batch.packed;
   pass.globals = batch.globals;
   if (!source) remember(histories, pass);
   pass.typed = !source && !batch.token_types.empty();
@@ -110,6 +139,7 @@ Pass Model::decoder_pass(const Batch& batch, RandomKey key, bool training,
   pass.batch = batch.batch;
   pass.length = batch.length;
   pass.lengths = batch.lengths;
+  pass.packed = batch.packed;
   pass.typed = !batch.token_types.empty();
   pass.training = training;
   pass.key = derive(key, "decoder");

@@ -9,13 +9,12 @@ namespace longspan {
 Batch Model::without_data(const Batch& shape) const {
   check_rows(shape);
   Batch batch = shape;
-  const std::size_t rows = shape.batch * shape.length;
-  if (batch.tokens.empty()) batch.tokens = Dry::memory<const std::int32_t>(rows);
+  if (batch.tokens.empty()) batch.tokens = Dry::memory<const std::int32_t>(shape.rows());
   if (batch.features.empty()) {
     batch.features = Dry::memory<const float>(shape.batch * config_.inputs);
   }
   if (batch.source.empty()) {
-    batch.source = Dry::memory<const std::int32_t>(shape.batch * shape.source_length);
+    batch.source = Dry::memory<const std::int32_t>(shape.source_rows());
   }
   return batch;
 }

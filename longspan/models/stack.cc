@@ -56,6 +56,19 @@ bool Stack::decodes() const {
   return std::ranges::all_of(residuals_, [](const Residual& r) { return r.branch().decodes(); });
 }
 
+const Branch* Stack::needs_padding() const {
+  for (const Residual& r : residuals_) {
+    if (!r.branch().packs()) return &r.branch();
+  }
+  return nullptr;
+}
+
+bool Stack::reads_padding() const {
+  return stages_.active() || std::ranges::any_of(residuals_, [](const Residual& r) {
+           return r.branch().reads_padding();
+         });
+}
+
 bool Stack::chooses() const {
   return std::ranges::any_of(residuals_,
                              [](const Residual& r) { return r.branch().experts() > 0; });

@@ -100,6 +100,10 @@ class Stack {
   void lay_out_caches(std::size_t batch, std::size_t capacity, std::size_t context, Arena& arena,
                       std::vector<DecodeCache>& caches) const;
   bool decodes() const;
+  // The first branch that takes no packed pass; null: all do.
+  const Branch* needs_padding() const;
+  // Whether what some branch gives of a sequence depends on how far that is padded.
+  bool reads_padding() const;
   // Whether the data decide what some branch computes.
   bool chooses() const;
 

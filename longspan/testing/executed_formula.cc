@@ -127,7 +127,7 @@ Cost Formula::attention(const Site& site) const {
   const SiteAttention mechanism = attention_at(c_, batch_, site, drops());
   const bool bias = c_.bias && c_.attention_bias;
   const Count queries = site.rows(batch_.batch);
-  const Count keys = Count{batch_.batch} * site.n;
+  const Count keys = site.keys(batch_.batch);
   const Count k_width = mechanism.k_width;
   Cost cost = linear(queries, d(), d(), bias);  // W_O
   if (site.cross) {
@@ -230,7 +230,10 @@ void Formula::stack(Site site, std::size_t layers, std::size_t frozen) {
     const Site reads = stages.enter(i, site, table_);
     rows = site.rows(batch_.batch);
     if (mixer_of(c_, site) == "fnet") {
-      const Work mixing = fourier_work(batch_.batch, site.m, c_.d_model);
+      Work mixing;
+      for (const Rectangle& r : rectangles(site, batch_)) {
+        mixing += fourier_work(r.batch, r.m, c_.d_model);
+      }
       add("fnet", {.forward = mixing, .backward = mixing});
     } else if (mixer_of(c_, site).starts_with("conv")) {
       add("conv", convolution(site));

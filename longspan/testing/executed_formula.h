@@ -2,7 +2,8 @@
 // that what they count can be held against it. Only the mechanisms say themselves what they do;
 // their own tests count that inside their loops.
 //
-// M rows of a stack, d wide, f hidden, v outputs, r the rank of adapters; per sublayer
+// M rows of a stack, d wide, f hidden, v outputs, r the rank of adapters; packed sequences have as
+// many rows as tokens, and a mechanism computes neighbours of one length together. Per sublayer
 //
 //   products of x [M, in] with W [out, in]   M·in·out MACCs in each phase, none where W is frozen;
 //                                            its bias M·out FLOPs forward and update

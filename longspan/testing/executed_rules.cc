@@ -51,7 +51,7 @@ Work Passes::projection() const {
 // From e to what is added to the inputs, and the addition.
 Work Passes::injection() const {
   if (c_.family == Family::kPerceptron) return maccs(output_elements() * c_.inputs);
-  const Count tokens = Count{batch_.batch} * batch_.length;
+  const Count tokens = tokens_of(batch_);
   const Count sources = translates(c_) ? rows(encoder_site(c_, batch_)) : 0;
   Work work = maccs(output_elements() * d());
   if (c_.head == HeadKind::kClassifier) work += flops(Kind::kAdd, tokens * d());
@@ -78,7 +78,7 @@ Work Passes::embedding(const Site& stack) const {
 Work Passes::attention(const Site& site) const {
   const SiteAttention mechanism = attention_at(c_, batch_, site, c_.dropout > 0.0F);
   const Count queries = rows(site);
-  const Count keys = Count{batch_.batch} * site.n;
+  const Count keys = site.keys(batch_.batch);
   const Count k_width = mechanism.k_width;
   Work work = differences(2 * queries * d() + keys * (k_width + kv_width(c_)));
   if (adapts(c_)) {  // of q and the output, of k and v

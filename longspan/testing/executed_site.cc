@@ -8,10 +8,14 @@ namespace longspan::testing {
 
 Site encoder_site(const ModelConfig& c, const Batch& batch) {
   const std::size_t n = translates(c) ? batch.source_length : batch.length;
+  const std::span<const std::int32_t> lengths =
+      translates(c) ? batch.source_lengths : batch.lengths;
   return {.part = ModelPart::kEncoder,
           .m = n,
           .n = n,
-          .key_lengths = translates(c) ? batch.source_lengths : batch.lengths};
+          .key_lengths = lengths,
+          .packed = batch.packed,
+          .query_lengths = lengths};
 }
 
 Site decoder_site(const Batch& batch) {
@@ -19,7 +23,9 @@ Site decoder_site(const Batch& batch) {
           .causal = true,
           .m = batch.length,
           .n = batch.length,
-          .key_lengths = batch.lengths};
+          .key_lengths = batch.lengths,
+          .packed = batch.packed,
+          .query_lengths = batch.lengths};
 }
 
 Site cross_site(Site decoder, const Batch& batch) {
@@ -28,6 +34,21 @@ Site cross_site(Site decoder, const Batch& batch) {
   decoder.n = batch.source_length;
   decoder.key_lengths = batch.source_lengths;
   return decoder;
+}
+
+std::vector<Rectangle> rectangles(const Site& site, const Batch& batch) {
+  if (!site.packed) return {{batch.batch, site.m, site.n, site.key_lengths}};
+  std::vector<Rectangle> all;
+  for (std::size_t b = 0; b < batch.batch; ++b) {
+    const auto m = static_cast<std::size_t>(site.query_lengths[b]);
+    const auto n = static_cast<std::size_t>(site.key_lengths[b]);
+    // What else is told apart by length: the source, for the layers of the decoder.
+    const bool other = b > 0 && site.part == ModelPart::kDecoder && !batch.source_lengths.empty() &&
+                       batch.source_lengths[b] != batch.source_lengths[b - 1];
+    if (all.empty() || other || all.back().m != m || all.back().n != n) all.push_back({0, m, n});
+    ++all.back().batch;
+  }
+  return all;
 }
 
 std::string turn_of(std::string_view specifications, std::size_t layer) {
@@ -56,16 +77,24 @@ SiteAttention attention_at(const ModelConfig& c, const Batch& batch, const Site&
                                                     .kv_heads = kv_heads,
                                                     .d_head = d_head,
                                                     .max_length = c.max_length});
-  return {.cost = mechanism->cost({.batch = batch.batch,
-                                   .heads = c.heads,
-                                   .kv_heads = kv_heads,
-                                   .m = site.m,
-                                   .n = site.n,
-                                   .d = d_head,
-                                   .e = d_head,
-                                   .causal = site.causal,
-                                   .key_lengths = site.key_lengths,
-                                   .dropout = drops}),
+  AttentionCost cost;
+  for (const Rectangle& r : rectangles(site, batch)) {
+    const AttentionCost own = mechanism->cost({.batch = r.batch,
+                                               .heads = c.heads,
+                                               .kv_heads = kv_heads,
+                                               .m = r.m,
+                                               .n = r.n,
+                                               .d = d_head,
+                                               .e = d_head,
+                                               .causal = site.causal,
+                                               .key_lengths = r.key_lengths,
+                                               .dropout = drops});
+    cost.forward += own.forward;
+    cost.backward += own.backward;
+    cost.update += own.update;
+    cost.signals += own.signals;
+  }
+  return {.cost = cost,
           .k_width = mechanism->abilities().shared_qk ? 0 : kv_width(c),
           .query_bias = mechanism.streams().given[0].bias.value_or(true)};
 }

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "longspan/attention/attention.h"
 #include "longspan/base/batch.h"
@@ -24,8 +25,29 @@ struct Site {
   std::size_t m = 0;
   std::size_t n = 0;
   std::span<const std::int32_t> key_lengths;
-  Count rows(std::size_t batch) const { return Count{batch} * m; }
+  // Packed: every sequence has as many rows as its length says, and none is padding.
+  bool packed = false;
+  std::span<const std::int32_t> query_lengths = {};
+
+  Count rows(std::size_t batch) const { return packed ? sum(query_lengths) : Count{batch} * m; }
+  Count keys(std::size_t batch) const { return packed ? sum(key_lengths) : Count{batch} * n; }
+
+  static Count sum(std::span<const std::int32_t> lengths) {
+    Count total = 0;
+    for (const std::int32_t n : lengths) total += static_cast<Count>(n);
+    return total;
+  }
 };
+
+// Sequences of a site that are computed as one: all of them, or of packed ones neighbours of equal
+// length.
+struct Rectangle {
+  std::size_t batch = 0;
+  std::size_t m = 0;
+  std::size_t n = 0;
+  std::span<const std::int32_t> key_lengths = {};
+};
+std::vector<Rectangle> rectangles(const Site& site, const Batch& batch);
 
 inline bool encodes(const ModelConfig& c) {
   return c.family == Family::kEncoder || c.family == Family::kEncoderDecoder;
@@ -44,10 +66,13 @@ inline Count hidden_width(const ModelConfig& c) { return c.d_ff == 0 ? 4 * c.d_m
 inline Count kv_width(const ModelConfig& c) {
   return (c.kv_heads == 0 ? c.heads : c.kv_heads) * (c.d_model / c.heads);
 }
+inline Count tokens_of(const Batch& batch) {
+  return batch.packed ? Site::sum(batch.lengths) : Count{batch.batch} * batch.length;
+}
 // Rows of the output: of a classifier one for each sequence, of pairs one for each two.
 inline Count output_rows(const ModelConfig& c, const Batch& batch) {
   if (c.head == HeadKind::kPairs) return batch.batch / 2;
-  return c.head == HeadKind::kClassifier ? batch.batch : Count{batch.batch} * batch.length;
+  return c.head == HeadKind::kClassifier ? Count{batch.batch} : tokens_of(batch);
 }
 
 // "a|b", layer 3 → b

@@ -476,6 +476,7 @@ BatchData::BatchData(const ModelConfig& config, const BatchShape& shape, std::ui
     teacher_scores = normals(targets.size() * config.outputs(), derive(seed, "teacher"));
     teacher_states = normals(targets.size() * width, derive(seed, "states"));
   }
+  answers_rows_ = !of_sequences;
   if (of_sequences) return;
   for (std::size_t i = 0; i < rows; ++i) {
     const std::size_t b = i / shape.length;
@@ -488,6 +489,11 @@ BatchData::BatchData(const ModelConfig& config, const BatchShape& shape, std::ui
 }
 
 Batch BatchData::view() const {
+  if (!shape_.packed) return padded();
+  return pack(padded(), answers_rows_ ? Answers::kOfRows : Answers::kOfSequences, packed_);
+}
+
+Batch BatchData::padded() const {
   return {.batch = shape_.batch,
           .length = shape_.length,
           .tokens = tokens,

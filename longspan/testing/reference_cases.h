@@ -10,6 +10,7 @@
 #include "longspan/attention/registry.h"
 #include "longspan/base/batch.h"
 #include "longspan/base/meter.h"
+#include "longspan/base/packed_batch.h"
 #include "longspan/models/config.h"
 
 namespace longspan::testing {
@@ -20,6 +21,7 @@ struct BatchShape {
   std::size_t source_length = 0;
   bool padded = false;  // sequences of several real lengths, one of them full
   bool typed = false;
+  bool packed = false;  // the same without padding
 };
 
 struct ModelCase {
@@ -51,7 +53,8 @@ std::size_t sequences_for(const ModelConfig& config, std::size_t batch);
 
 void expect_same(const Work& counted, const Work& predicted, const std::string& where);
 
-// Random tokens and targets; padding is ignored by the loss, and so are some real tokens.
+// Random tokens and targets; padding is ignored by the loss, and so are some real tokens. Where the
+// shape is packed, view() is, and the fields are of the padded batch all the same.
 class BatchData {
  public:
   BatchData(const ModelConfig& config, const BatchShape& shape, std::uint64_t seed);
@@ -70,7 +73,11 @@ class BatchData {
   std::vector<std::int32_t> source_lengths;
 
  private:
+  Batch padded() const;
+
   BatchShape shape_;
+  bool answers_rows_ = true;
+  mutable PackedMemory packed_;
 };
 
 }  // namespace longspan::testing

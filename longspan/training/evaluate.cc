@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "longspan/base/error.h"
+#include "longspan/training/packing.h"
 
 namespace longspan {
 
@@ -25,10 +26,12 @@ void check_history(Model& model) {
 }
 
 void add(Model& model, const Task& task, const Batch& batch, std::span<History> histories,
-         const EvaluateOptions& options, Tally& tally) {
-  const ConstMatrix scores = model.logits(batch, histories);
+         const EvaluateOptions& options, Packing& packing, Tally& tally) {
+  const Batch read = histories.empty() ? packing.pack(model, batch) : batch;
+  const ConstMatrix given = model.logits(read, histories);
+  const LossSum sum = model.loss_of(given, read);
+  const ConstMatrix scores = packing.unpack(model, batch, given);
   if (options.sees) options.sees(batch, scores, tally.sequences);
-  const LossSum sum = model.loss_of(scores, batch);
   tally.loss += sum.loss;
   tally.counted += sum.counted;
   tally.correct += sum.correct;
@@ -51,11 +54,12 @@ Tally by_batches(Model& model, Task& task, Split split, std::size_t count,
                  const EvaluateOptions& options) {
   const std::size_t rows = rows_at_a_time(task, options.batch);
   BatchMemory memory;
+  Packing packing;
   Tally tally;
   for (std::size_t first = 0; first < count; first += rows) {
     go_on(options);
     const Examples which{.first = first, .count = std::min(rows, count - first)};
-    add(model, task, task.batch(split, which, memory), {}, options, tally);
+    add(model, task, task.batch(split, which, memory), {}, options, packing, tally);
   }
   return tally;
 }
@@ -66,11 +70,12 @@ Tally by_streams(Model& model, Task& task, Split split, std::size_t count,
   const std::size_t steps = count / streams;
   std::vector<History> histories = model.make_histories(streams, options.history);
   BatchMemory memory;
+  Packing packing;
   Tally tally;
   for (std::size_t step = 0; step < steps; ++step) {
     go_on(options);
     const Examples which{.first = step, .count = streams, .stride = steps};
-    add(model, task, task.batch(split, which, memory), histories, options, tally);
+    add(model, task, task.batch(split, which, memory), histories, options, packing, tally);
     for (History& h : histories) h.advance();
   }
   return tally;

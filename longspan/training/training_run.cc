@@ -81,6 +81,8 @@ TrainingRun::TrainingRun(const TrainingOptions& options) : options_(options) {
             .length = needs.length,
             .source_length = needs.source_length};
   batch_memory_.resize(config_.data.batches_per_update);
+  packings_.resize(config_.data.batches_per_update);
+  tasked_.resize(config_.data.batches_per_update);
   batches_.resize(config_.data.batches_per_update);
   model_ = std::make_unique<Model>(config_.model);
   require(model_->parameters().count() > 0,
@@ -253,9 +255,10 @@ void TrainingRun::take_changes(bool had_course) {
 
 std::span<const Batch> TrainingRun::batches(std::uint64_t step) {
   for (std::size_t i = 0; i < batches_.size(); ++i) {
-    batches_[i] = task_->training_batch(config_.train.seed, step * batches_.size() + i,
-                                        config_.data.batch, batch_memory_[i]);
-    if (teacher_) teacher_->teach(batches_[i], batch_memory_[i]);
+    tasked_[i] = task_->training_batch(config_.train.seed, step * batches_.size() + i,
+                                       config_.data.batch, batch_memory_[i]);
+    if (teacher_) teacher_->teach(tasked_[i], batch_memory_[i]);
+    batches_[i] = trainer_->rule().packs() ? packings_[i].pack(*model_, tasked_[i]) : tasked_[i];
   }
   return batches_;
 }
@@ -336,7 +339,7 @@ void TrainingRun::advance(TrainingObserver& observer, Pace& pace, TrainingResult
     result.divergence = find_divergence(*model_, result.last, step_batches);
   }
   if (result.divergence) return;
-  for (const Batch& batch : step_batches) pace.units += task_->units(batch);
+  for (const Batch& batch : tasked_) pace.units += task_->units(batch);
   const std::uint64_t step = result.last.step;
   observer.stepped(result.last, pace.per_second(pace.seconds()));
   if (log_ && course.report_every > 0 && step % course.report_every == 0) {

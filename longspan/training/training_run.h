@@ -17,6 +17,7 @@
 #include "longspan/learning/divergence.h"
 #include "longspan/training/evaluate.h"
 #include "longspan/training/metrics_log.h"
+#include "longspan/training/packing.h"
 #include "longspan/training/run_directory.h"
 #include "longspan/training/teacher.h"
 
@@ -123,6 +124,7 @@ class TrainingRun {
   void complete(RunConfig& config) const;
   void check_place();
   void require_free() const;
+  // What the rule is given at a step: the task's batches, which stay in tasked_, without padding.
   std::span<const Batch> batches(std::uint64_t step);
   // A step, with what follows it.
   struct Pace;
@@ -145,6 +147,8 @@ class TrainingRun {
   std::optional<Teacher> teacher_;
   Batch shape_;
   std::vector<BatchMemory> batch_memory_;  // of the batches of an update
+  std::vector<Packing> packings_;
+  std::vector<Batch> tasked_;
   std::vector<Batch> batches_;
   Patience patience_;
   std::vector<RunChange> changes_;

@@ -40,7 +40,11 @@ LshCode parse_buckets(const ReformerConfig& config) {
 Abilities ReformerAttention::can(const ReformerConfig& config) {
   check_numbers(kName, config);
   parse_buckets(config);
-  return {.causal = true, .key_lengths = true, .decode = true, .shared_qk = true};
+  return {.causal = true,
+          .key_lengths = true,
+          .decode = true,
+          .shared_qk = true,
+          .reads_padding = config.padding != ReformerPadding::kSkip};
 }
 
 LshCode ReformerAttention::code(std::size_t max_length) const {

@@ -165,8 +165,12 @@ Abilities BigBirdAttention::can(const BigBirdConfig& config) {
   check_numbers(kName, config);
   require(config.window % 2 == 1, "[bigbird] a window of {} blocks; need an odd number",
           config.window);
-  return {
-      .causal = true, .key_lengths = true, .dropout = true, .grouped_heads = true, .decode = true};
+  return {.causal = true,
+          .key_lengths = true,
+          .dropout = true,
+          .grouped_heads = true,
+          .decode = true,
+          .reads_padding = config.padded};
 }
 
 void BigBirdAttention::check_more(const AttentionShape& s) const {
