@@ -1,5 +1,5 @@
-// A batch of sequences, as views of the caller's memory: what a task gives a model. A model reads what
-// its family needs and a loss what it compares; the rest is empty.
+// A batch of sequences, as views of the caller's memory: what a task gives a model. A model reads
+// what its family needs and a loss what it compares; the rest is empty.
 //
 // Either all sequences are as long as the longest, what a shorter one lacks being padding; or they
 // are packed, one behind the other without padding, and what is [batch·length] below is [rows()].
