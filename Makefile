@@ -6,7 +6,7 @@ PRESET ?= release
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
 
-.PHONY: help build test demo bench fuzz tsan tidy format check-format install clean nightly \
+.PHONY: help build test demo bench bench-short fuzz tsan tidy format check-format install clean nightly \
         packages test-packages format-packages configure cli
 
 help:
@@ -14,6 +14,7 @@ help:
 	@echo "make test      build, run every test, those beside the code again under sanitizers"
 	@echo "make demo      compare every attention for a minute, train a small model, write a page"
 	@echo "make bench     compare with PyTorch and ONNX Runtime on this machine"
+	@echo "make bench-short   the same on short sequences, one token at a time and short batches"
 	@echo "make fuzz      hostile files for every reader, FUZZ_SECONDS ($(FUZZ_SECONDS)) each, under libFuzzer"
 	@echo "make tsan      what runs on several threads, under the thread sanitizer"
 	@echo "make nightly   thousands of models drawn from the product of what there is, dry and real"
@@ -84,6 +85,10 @@ format: format-packages
 
 check-format: format-packages
 	@$(STEP) "format: check every C++ file" tools/check_format.sh
+
+bench-short: build
+	@$(STEP) "packages: install the peers" tools/install_bench_packages.sh
+	@$(STEP) "bench: short sequences against peers" benchmarks/compare_short.py $(BENCH)
 
 install: build
 	@$(STEP) "install: into $(PREFIX)" cmake --install build --prefix $(PREFIX)

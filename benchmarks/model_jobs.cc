@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "longspan/base/error.h"
+#include "longspan/base/packed_batch.h"
 #include "longspan/base/random.h"
 #include "longspan/learning/trainer.h"
 #include "longspan/models/model.h"
@@ -79,7 +80,9 @@ class EncodeJob : public Job {
     tokens_ = draw_tokens(lengths_.size() * length);
     batch_ = {.batch = lengths_.size(), .length = length, .tokens = tokens_};
     const bool equal = std::ranges::min(lengths_) == std::ranges::max(lengths_);
-    if (!equal) batch_.lengths = lengths_;
+    if (equal) return;
+    batch_.lengths = lengths_;
+    batch_ = pack(batch_, Answers::kOfSequences, packed_);
   }
 
   void run() override { states_ = model_.outputs(batch_).states; }
@@ -93,6 +96,7 @@ class EncodeJob : public Job {
   std::vector<std::int32_t> lengths_;
   Model model_;
   std::vector<std::int32_t> tokens_;
+  PackedMemory packed_;
   Batch batch_;
   ConstMatrix states_;
 };

@@ -65,8 +65,8 @@ std::vector<Case> cases() {
 
 class Decode : public ::testing::TestWithParam<Case> {};
 
-TEST_P(Decode, EqualsTheWholeSequence) {
-  const Case& c = GetParam();
+// So many new tokens at a time, until there are 73.
+void expect_whole_sequence(const Case& c, std::size_t first, std::size_t others) {
   Model model(c.config);
   model.allocate(1);
   testing::randomize(model.parameters(), 5);
@@ -83,7 +83,7 @@ TEST_P(Decode, EqualsTheWholeSequence) {
   std::vector<DecodeCache> caches = model.make_caches(kBatch, kLength, memory);
   std::size_t done = 0;
   while (done < kLength) {
-    const std::size_t count = done == 0 ? c.prefill : 1;
+    const std::size_t count = std::min(done == 0 ? first : others, kLength - done);
     std::vector<std::int32_t> tokens;
     for (std::size_t b = 0; b < kBatch; ++b) {
       for (std::size_t i = 0; i < count; ++i) tokens.push_back(data.tokens[b * kLength + done + i]);
@@ -102,6 +102,13 @@ TEST_P(Decode, EqualsTheWholeSequence) {
     for (const DecodeCache& cache : caches) ASSERT_EQ(cache.used, done);
   }
 }
+
+TEST_P(Decode, EqualsTheWholeSequence) {
+  expect_whole_sequence(GetParam(), GetParam().prefill, 1);
+}
+
+// As long prompts are read.
+TEST_P(Decode, TakesChunks) { expect_whole_sequence(GetParam(), 31, 17); }
 
 // Texts that part and meet: each goes on from another's tokens, as if they had been its own.
 TEST_P(Decode, GoesOnFromACopy) {

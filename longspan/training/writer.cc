@@ -8,6 +8,10 @@
 
 namespace longspan {
 
+namespace {
+constexpr std::size_t kPromptChunk = 512;
+}  // namespace
+
 Writer::Writer(Model& model, std::vector<std::int32_t> prompt, std::int32_t boundary,
                std::size_t texts)
     : model_(model),
@@ -39,10 +43,10 @@ Writer::Writer(Model& model, std::vector<std::int32_t> prompt, std::int32_t boun
   if (alike_) first_ = model.make_caches(1, max_length_, memory_, source_length_);
 }
 
-Batch Writer::last(std::size_t count, std::size_t texts) {
+Batch Writer::tokens_before(std::size_t rest, std::size_t count, std::size_t texts) {
   tokens_.clear();
   for (std::size_t i = 0; i < texts; ++i) {
-    const auto tail = std::span(texts_[i]).last(count);
+    const auto tail = std::span(texts_[i]).last(rest + count).first(count);
     tokens_.insert(tokens_.end(), tail.begin(), tail.end());
   }
   Batch batch{.batch = texts, .length = count, .tokens = tokens_};
@@ -59,14 +63,20 @@ ConstMatrix Writer::decoded(std::vector<DecodeCache>& caches, std::size_t texts)
     for (DecodeCache& c : caches) c.clear();
     fresh = std::min(texts_.front().size(), std::max<std::size_t>(1, max_length_ / 2));
   }
-  return model_.decode(last(fresh, texts), caches);
+  ConstMatrix scores;
+  do {  // the memory of a step does not grow with the prompt
+    const std::size_t chunk = std::min(fresh, kPromptChunk);
+    scores = model_.decode(tokens_before(fresh - chunk, chunk, texts), caches);
+    fresh -= chunk;
+  } while (fresh > 0);
+  return scores;
 }
 
 ConstMatrix Writer::scores() {
   const std::size_t texts = texts_.size();
   if (!decodes_) {
     const std::size_t count = std::min(texts_.front().size(), max_length_);
-    const ConstMatrix all = model_.logits(last(count, texts));
+    const ConstMatrix all = model_.logits(tokens_before(0, count, texts));
     return {all.row_data(count - 1), texts, all.cols, all.stride * count};
   }
   if (!std::exchange(alike_, false)) return decoded(caches_, texts);

@@ -39,8 +39,8 @@ class Writer {
   }
 
  private:
-  // The last `count` tokens of the first so many texts, with the source of an answer.
-  Batch last(std::size_t count, std::size_t texts);
+  // `count` tokens before the last `rest` of the first so many texts, with the source of an answer.
+  Batch tokens_before(std::size_t rest, std::size_t count, std::size_t texts);
   ConstMatrix decoded(std::vector<DecodeCache>& caches, std::size_t texts);
 
   Model& model_;
