@@ -103,9 +103,7 @@ void expect_whole_sequence(const Case& c, std::size_t first, std::size_t others)
   }
 }
 
-TEST_P(Decode, EqualsTheWholeSequence) {
-  expect_whole_sequence(GetParam(), GetParam().prefill, 1);
-}
+TEST_P(Decode, EqualsTheWholeSequence) { expect_whole_sequence(GetParam(), GetParam().prefill, 1); }
 
 // As long prompts are read.
 TEST_P(Decode, TakesChunks) { expect_whole_sequence(GetParam(), 31, 17); }
