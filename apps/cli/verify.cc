@@ -32,8 +32,8 @@ RunShape run_shape(const Workload& w) {
 // averages, and weights that are packed.
 void check_fits(const Workload& w) {
   const Model model(w.model);
-  const std::uint64_t bytes = model.training_bytes(w.shape()) +
-                              std::uint64_t{5 * sizeof(float)} * model.parameters().count();
+  const std::uint64_t bytes = model.training_bytes(w.shape()) + model.inference_bytes(w.shape()) +
+                              std::uint64_t{5 * sizeof(float)} * model.parameters().total();
   require(bytes <= available_memory(),
           "[verify] a training step takes {}; {} are available: need a smaller model or batch",
           format_bytes(bytes), format_bytes(available_memory()));

@@ -19,11 +19,21 @@ std::span<const T> pack_rows(std::span<const T> padded, std::size_t length, Leng
   if (padded.empty()) return {};
   const std::size_t width = padded.size() / (lengths.size() * length);
   to.clear();
+  to.reserve(padded.size());
   for (std::size_t b = 0; b < lengths.size(); ++b) {
     const auto own = padded.subspan(b * length * width, at(lengths, b) * width);
     to.insert(to.end(), own.begin(), own.end());
   }
   return to;
+}
+
+void require_lengths(Lengths lengths, std::size_t batch, std::size_t length) {
+  require(lengths.empty() || lengths.size() == batch,
+          "[pack] {} lengths for {} sequences; need one each", lengths.size(), batch);
+  for (const std::int32_t n : lengths) {
+    require(n > 0 && static_cast<std::size_t>(n) <= length,
+            "[pack] a sequence of {} real tokens; need 1 to {}", n, length);
+  }
 }
 
 Lengths all_lengths(Lengths given, std::size_t batch, std::size_t length,
@@ -50,6 +60,11 @@ bool has_padding(const Batch& batch) {
 
 Batch pack(const Batch& padded, Answers answers, PackedMemory& memory) {
   require(!padded.packed, "[pack] a batch that is packed; need a padded one");
+  require(padded.batch > 0 && padded.features.empty(),
+          "[pack] {} sequences, {} features; need sequences of tokens", padded.batch,
+          padded.features.size());
+  require_lengths(padded.lengths, padded.batch, padded.length);
+  require_lengths(padded.source_lengths, padded.batch, padded.source_length);
   Batch packed = padded;
   packed.packed = true;
   packed.lengths = all_lengths(padded.lengths, padded.batch, padded.length, memory.lengths);
@@ -60,19 +75,23 @@ Batch pack(const Batch& padded, Answers answers, PackedMemory& memory) {
   packed.tokens = rows(padded.tokens, memory.tokens);
   packed.times = rows(padded.times, memory.times);
   packed.token_types = rows(padded.token_types, memory.token_types);
-  packed.globals = rows(padded.globals, memory.globals);
   if (answers == Answers::kOfRows) {
     packed.targets = rows(padded.targets, memory.targets);
     packed.values = rows(padded.values, memory.values);
     packed.teacher_scores = rows(padded.teacher_scores, memory.teacher_scores);
     packed.teacher_states = rows(padded.teacher_states, memory.teacher_states);
   }
-  if (padded.source_length == 0) return packed;
+  if (padded.source_length == 0) {
+    packed.globals = rows(padded.globals, memory.globals);
+    return packed;
+  }
   packed.source_lengths =
       all_lengths(padded.source_lengths, padded.batch, padded.source_length, memory.source_lengths);
   packed.source_length = static_cast<std::size_t>(std::ranges::max(packed.source_lengths));
   packed.source =
       pack_rows(padded.source, padded.source_length, packed.source_lengths, memory.source);
+  packed.globals =
+      pack_rows(padded.globals, padded.source_length, packed.source_lengths, memory.globals);
   return packed;
 }
 

@@ -111,5 +111,23 @@ TEST(PackedBatch, PaddingIsWhatLengthsLeaveOut) {
   EXPECT_THROW(pack(packed, Answers::kOfRows, other), Error);
 }
 
+TEST(PackedBatch, LengthsMustFit) {
+  const std::vector<std::int32_t> tokens(8);
+  PackedMemory memory;
+  const auto refusal = [&](const std::vector<std::int32_t>& lengths) -> std::string {
+    try {
+      pack({.batch = 2, .length = 4, .tokens = tokens, .lengths = lengths}, Answers::kOfRows,
+           memory);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "none";
+  };
+  EXPECT_EQ(refusal({2, 4}), "none");
+  EXPECT_EQ(refusal({2, 6}), "[pack] a sequence of 6 real tokens; need 1 to 4");
+  EXPECT_EQ(refusal({0, 4}), "[pack] a sequence of 0 real tokens; need 1 to 4");
+  EXPECT_EQ(refusal({3}), "[pack] 1 lengths for 2 sequences; need one each");
+}
+
 }  // namespace packed_batch_test
 }  // namespace longspan

@@ -93,7 +93,7 @@ void Parameters::allocate(Purpose purpose) {
     }
     std::size_t& at = p.is_vector ? vector : matrix;
     p.value = std::span(values_).subspan(at, p.size());
-    if (trains) p.gradient = std::span(gradients_).subspan(at, p.size());
+    p.gradient = trains ? std::span(gradients_).subspan(at, p.size()) : std::span<float>();
     at += p.size();
   }
 }

@@ -78,7 +78,7 @@ StepMemory ForwardLearning::walk(const Batch& shape) const {
 Arena& ForwardLearning::book(Model& model, const Batch& shape, std::span<History> histories) {
   model.check_shape(shape, histories);
   require(
-      !shape.packed || packs(),
+      !shape.packed || !(model_.has_encoder() && model_.has_decoder()),
       "[rule] the error of packed sequences cannot be projected into the encoder's; need padded "
       "ones, or the rule bp or fa");
   dry_step_.histories = histories;

@@ -52,9 +52,9 @@ class ForwardLearning {
     book(model, shape, histories);
   }
 
-  // Whether it takes packed batches where the model does: the error of a decoder is projected into
-  // sequences of one length.
-  bool packs() const { return !(model_.has_encoder() && model_.has_decoder()); }
+  // Whether it learns from a packed batch what it learns from the padded one: the error is spread
+  // over padding too, from which matrices learn.
+  bool packs() const { return false; }
 
   // F as [outputs, inputs or d_model]; empty where the error needs none.
   Matrix projection() { return projection_; }

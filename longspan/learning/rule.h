@@ -22,7 +22,7 @@ class Rule {
   CostTable cost(const Batch& shape) const;
   // Floats that the rule keeps for itself.
   virtual std::size_t own_floats() const { return 0; }
-  // Whether it takes packed batches where the model does.
+  // Whether it learns from a packed batch what it learns from the padded one, where the model can.
   virtual bool packs() const { return true; }
   // Adds the gradients of scale·(sum of the batch's losses), or what the rule has for them, to the
   // model's; returns the loss before the step. `key` seeds the dropout of this batch.

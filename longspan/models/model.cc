@@ -270,6 +270,7 @@ void Model::end_step() {
 LossSum Model::forward(const Batch& batch, RandomKey key, float scale,
                        std::span<History> histories) {
   check_batch(batch, histories, /*needs_targets=*/true);
+  parameters_->require_trainable("model");
   prepare_training(batch, histories);
   step_.tape.histories = histories;
   return run_forward(batch, key, scale, step_);

@@ -118,7 +118,8 @@ bool is_foreign(const std::filesystem::path& directory);
 // Opens a checkpoint with a run in it; throws Error, in one sentence, for any other directory.
 Checkpoint open_run(const std::filesystem::path& directory);
 
-// Model, task and step of a checkpoint; throws Error, in one sentence, when something is missing or
+// Model, task and step of a checkpoint. The model is to infer: without gradients, its weights packed
+// until unpack(). Throws Error, in one sentence, when something is missing or
 // does not fit.
 struct LoadedRun {
   RunConfig config;

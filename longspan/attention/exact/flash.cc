@@ -124,8 +124,9 @@ void merge_parts(std::span<const float> parts, Matrix y, float* lse) {
       for (std::size_t j = 0; j < to.size(); ++j) to[j] += weight * from[j];
       sum += weight;
     }
-    for (float& x : to) x *= sum > 0.0F ? 1.0F / sum : 0.0F;
-    if (lse != nullptr) lse[i] = sum > 0.0F ? top + std::log2(sum) : kSeesNothing;
+    const bool nothing = sum == 0.0F;  // NaN stays NaN
+    for (float& x : to) x *= nothing ? 0.0F : 1.0F / sum;
+    if (lse != nullptr) lse[i] = nothing ? kSeesNothing : top + std::log2(sum);
   }
 }
 

@@ -17,6 +17,8 @@
 //                      products with ℓ and O (1 + e); per query 1/ℓ, y = O/ℓ and L (1 + e + 2)
 //             add      2·h·p                      bias, brought to base 2
 //             dropout  h·p
+//             of at most 6 queries, c = min(⌈16/(batch·h)⌉, ⌊n/512⌋) > 1 parts of the keys: c·M
+//             queries for M in matmul and softmax, and 2e + 3 softmax for each that is merged
 //   backward  MACCs    h·p·(3d + 2e) + h·M·e      five products; D = dy·y
 //             matmul   h·ρ·d + g·N·d              scaling q, scaling dk
 //             softmax  4·h·p                      S − L, power, dP − D, product with P
@@ -24,7 +26,8 @@
 //                      + 2·h·p bias + h·p its gradient
 //             dropout  2·h·p
 //
-// Threads: forward takes (sequence, head, up to 512 queries); backward (sequence, key head, chunk
+// Threads: forward takes (sequence, head, up to 512 queries), or of a few queries (sequence, head,
+// part of the keys), whose results are kept until they are merged; backward (sequence, key head, chunk
 // of the keys), where a number of chunks c that only the shape decides each have their own dq.
 #pragma once
 

@@ -2,7 +2,7 @@
 //
 // W [out, in] is cut into groups of as many rows as the micro-kernel of this CPU computes columns. A
 // group is w·in neighbouring floats and is transposed where it stands, panel[p][j] = W[i + j, p]; the
-// last one may have fewer rows. So packing takes no memory, a product reads the weights once, in
+// last one may have fewer rows. So packing takes no memory but a group's on each thread, a product reads the weights once, in
 // order, and every sum runs along `in` whatever the number of rows of x.
 #pragma once
 
