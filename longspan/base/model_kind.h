@@ -23,9 +23,26 @@ constexpr Names<4> names_of(HeadKind /*kind*/) {
 enum class Pool : std::uint8_t { kFirst, kMean };
 constexpr Names<2> names_of(Pool /*kind*/) { return {"model", "pool", {"first", "mean"}}; }
 
-enum class Wiring : std::uint8_t { kPostNorm, kPreNorm, kReversible };
-constexpr Names<3> names_of(Wiring /*kind*/) {
-  return {"model", "wiring", {"post", "pre", "reversible"}};
+// Where a layer's norms stand (layers/residual.h). Parallel: all branches of a layer read the same.
+enum class Wiring : std::uint8_t {
+  kPostNorm,
+  kPreNorm,
+  kReversible,
+  kSandwich,
+  kReordered,
+  kParallel,
+  kParallelShared,
+};
+constexpr Names<7> names_of(Wiring /*kind*/) {
+  return {"model",
+          "wiring",
+          {"post", "pre", "reversible", "sandwich", "reordered", "parallel", "parallel-shared"}};
+}
+
+// What is normed of queries and keys: every head by itself, or all of them side by side.
+enum class QueryNorm : std::uint8_t { kNone, kHead, kWhole };
+constexpr Names<3> names_of(QueryNorm /*kind*/) {
+  return {"model", "query_norm", {"none", "head", "whole"}};
 }
 
 // How the two streams of reversible wiring end; concatenated they are twice as wide.

@@ -28,7 +28,8 @@ struct ModelConfig {
   std::size_t decoder_layers = 0;      // encoder-decoder only
   std::size_t d_model = 128;
   std::size_t heads = 4;
-  std::size_t kv_heads = 0;  // 0: as many as heads
+  std::size_t kv_heads = 0;    // 0: as many as heads
+  std::size_t head_width = 0;  // of a query, key and value; 0: d_model / heads
   std::size_t d_ff = 0;      // 0: 4·d_model
   std::size_t vocab = 256;
   std::size_t max_length = 64;
@@ -52,6 +53,7 @@ struct ModelConfig {
   Choice<StreamEnd> streams = StreamEnd::kMean;
   Choice<NormKind> norm = NormKind::kLayer;
   float norm_epsilon = 1e-5F;
+  bool norm_bias = true;  // LayerNorm shifts too
   Choice<Activation> activation = Activation::kGeluTanh;
   bool gated = false;  // SwiGLU with activation = silu
   Choice<PositionKind> positions = PositionKind::kLearned;
@@ -60,17 +62,28 @@ struct ModelConfig {
   std::size_t axial_width = 0;
   float rotary_base = 10000.0F;
   bool rotary_interleaved = true;
+  // More of rotary positions, "key=value,…" (layers/rotary.h), or several "a|b" that the layers take
+  // in turn; "none": layers without.
+  std::string rotary;
+  Choice<QueryNorm> query_norm = QueryNorm::kNone;  // of queries and keys, before they are rotated
   bool bias = true;
-  bool attention_bias = true;  // in the projections of attention too, where there are biases
+  bool attention_bias = true;     // in the projections of attention too, where there are biases
+  bool projection_bias = true;    // of these, in those of queries, keys and values
+  bool output_bias = true;        // and behind the heads
+  bool feed_forward_bias = true;  // in the feed-forward, where there are biases
   bool tied = true;            // the softmax layer shares the token table
   bool shared_table = true;    // encoder and decoder look tokens up in one table
   bool head_bias = false;      // of the softmax layer or classifier
   bool head_transform = false;
   Choice<Activation> head_activation = Activation::kGelu;
   bool head_norm = false;
+  std::size_t output_width = 0;  // at which the transform ends, and outputs are taken; 0: d_model
+  float logit_scale = 1.0F;
+  float logit_cap = 0.0F;  // c·tanh(x/c) of the scaled logits; 0: none
   Choice<Pool> pool = Pool::kFirst;  // of a classifier or a head of pairs
   bool embedding_norm = false;
   bool embedding_projection = false;  // a matrix behind the norm
+  std::size_t embedding_width = 0;    // of all before that; 0: d_model
   bool embedding_scale = false;       // token vectors are multiplied by √d_model
   bool embedding_mask = false;        // padding is embedded as zeros
   std::size_t token_types = 0;
@@ -106,6 +119,7 @@ struct ModelConfig {
     see("d_model", d_model);
     see("heads", heads);
     see("kv_heads", kv_heads);
+    see("head_width", head_width);
     see("d_ff", d_ff);
     see("vocab", vocab);
     see("max_length", max_length);
@@ -125,6 +139,7 @@ struct ModelConfig {
     see("streams", streams);
     see("norm", norm);
     see("norm_epsilon", norm_epsilon);
+    see("norm_bias", norm_bias);
     see("activation", activation);
     see("gated", gated);
     see("positions", positions);
@@ -133,17 +148,26 @@ struct ModelConfig {
     see("axial_width", axial_width);
     see("rotary_base", rotary_base);
     see("rotary_interleaved", rotary_interleaved);
+    see("rotary", rotary);
+    see("query_norm", query_norm);
     see("bias", bias);
     see("attention_bias", attention_bias);
+    see("projection_bias", projection_bias);
+    see("output_bias", output_bias);
+    see("feed_forward_bias", feed_forward_bias);
     see("tied", tied);
     see("shared_table", shared_table);
     see("head_bias", head_bias);
     see("head_transform", head_transform);
     see("head_activation", head_activation);
     see("head_norm", head_norm);
+    see("output_width", output_width);
+    see("logit_scale", logit_scale);
+    see("logit_cap", logit_cap);
     see("pool", pool);
     see("embedding_norm", embedding_norm);
     see("embedding_projection", embedding_projection);
+    see("embedding_width", embedding_width);
     see("embedding_scale", embedding_scale);
     see("embedding_mask", embedding_mask);
     see("token_types", token_types);
