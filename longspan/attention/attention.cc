@@ -20,6 +20,14 @@ std::uint64_t causal_tiles(std::int64_t x, std::uint64_t length, std::uint64_t t
          (queries - rising) * (divide_up(length, tile));
 }
 
+// Σ_{t=0}^{x−1} ⌊t/tile⌋, 0 for x ≤ 0: whole tiles before the first key of each query.
+std::uint64_t tiles_before(std::int64_t x, std::uint64_t tile) {
+  if (x <= 0) return 0;
+  const std::uint64_t whole = static_cast<std::uint64_t>(x) / tile;
+  const std::uint64_t rest = static_cast<std::uint64_t>(x) % tile;
+  return whole == 0 ? 0 : tile * (whole * (whole - 1) / 2) + rest * whole;
+}
+
 void check_sizes(std::string_view who, const AttentionShape& s) {
   require(s.batch > 0 && s.heads > 0 && s.kv_heads > 0,
           "[{}] batch {}, {} heads and {} key heads; need at least one of each", who, s.batch,
@@ -109,18 +117,26 @@ AttentionShape shape_of(const AttentionInputs& in) {
   return s;
 }
 
-std::uint64_t visible_tiles(const AttentionShape& s, std::size_t tile) {
+std::uint64_t visible_tiles(const AttentionShape& s, std::size_t tile, const Reach& reach) {
+  const std::size_t after = s.causal ? 0 : reach.after;
   std::uint64_t total = 0;
   for (std::size_t b = 0; b < s.batch; ++b) {
     const std::uint64_t length =
         s.key_lengths.empty() ? s.n : static_cast<std::uint64_t>(s.key_lengths[b]);
-    if (!s.causal) {
-      total += s.m * (divide_up(length, tile));
-      continue;
+    // Places [first, last) see something.
+    const auto first = static_cast<std::int64_t>(s.n) - static_cast<std::int64_t>(s.m);
+    auto last = static_cast<std::int64_t>(s.n);
+    if (reach.before < s.n) {
+      last = std::clamp(static_cast<std::int64_t>(length + reach.before), first, last);
+      const auto before = static_cast<std::int64_t>(reach.before);
+      total -= tiles_before(last - before, tile) - tiles_before(first - before, tile);
     }
-    const auto n = static_cast<std::int64_t>(s.n);
-    total += causal_tiles(n, length, tile) -
-             causal_tiles(n - static_cast<std::int64_t>(s.m), length, tile);
+    if (after >= s.n) {
+      total += static_cast<std::uint64_t>(last - first) * divide_up(length, tile);
+    } else {
+      const auto ahead = static_cast<std::int64_t>(after);
+      total += causal_tiles(last + ahead, length, tile) - causal_tiles(first + ahead, length, tile);
+    }
   }
   return total;
 }

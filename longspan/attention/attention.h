@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -41,6 +42,13 @@ struct AttentionShape {
   std::size_t history_length = 0;         // earlier tokens of each sequence, beside the n
   std::span<const std::uint8_t> globals;  // as in the mask
   bool notes = false;                     // on the first n − m tokens, see note_floats()
+};
+
+// How many keys before and after its own place p(i) = i + n − m a query sees.
+struct Reach {
+  static constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
+  std::size_t before = kAll;
+  std::size_t after = kAll;
 };
 
 struct AttentionCost {
@@ -163,6 +171,9 @@ class Attention {
   void decode(const AttentionInputs& in, Heads y, std::span<float> state, Arena& arena) const;
   virtual AttentionCost decode_cost(const AttentionShape& shape) const { return cost(shape); }
 
+  // How many earlier tokens a causal forward of the last ones reads: a cache may forget the others.
+  virtual std::size_t reads_back() const { return Reach::kAll; }
+
   // Floats that a cache has beside its keys and values, for what else the mechanism wants to know
   // of earlier tokens, their hashes for instance. A causal forward of the last m of n tokens finds
   // the notes on the first n − m and adds those on its own. Either the sequences lie one behind the
@@ -211,7 +222,8 @@ AttentionShape shape_of(const AttentionInputs& in);
 // Queries × keys that are visible by causality and length, summed over the batch, for one head.
 std::uint64_t visible_pairs(const AttentionShape& shape);
 // Queries × tiles of `tile` keys in which the query sees at least one; visible_pairs has tile = 1.
-std::uint64_t visible_tiles(const AttentionShape& shape, std::size_t tile);
+// With a bounded reach m ≤ n.
+std::uint64_t visible_tiles(const AttentionShape& shape, std::size_t tile, const Reach& reach = {});
 // Keys that are not padding, summed over the batch.
 std::uint64_t real_keys(const AttentionShape& shape);
 

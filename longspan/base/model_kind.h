@@ -13,10 +13,10 @@ constexpr Names<4> names_of(Family /*kind*/) {
 }
 
 // What a model ends in: the next or hidden token, one class of a sequence, one of every token, one
-// of every two sequences.
-enum class HeadKind : std::uint8_t { kLanguage, kClassifier, kTagger, kPairs };
-constexpr Names<4> names_of(HeadKind /*kind*/) {
-  return {"model", "head", {"lm", "classifier", "tagger", "pairs"}};
+// of every two sequences; or nothing behind its last hidden states.
+enum class HeadKind : std::uint8_t { kLanguage, kClassifier, kTagger, kPairs, kStates };
+constexpr Names<5> names_of(HeadKind /*kind*/) {
+  return {"model", "head", {"lm", "classifier", "tagger", "pairs", "states"}};
 }
 
 // What a head of sequences reads.
@@ -53,9 +53,19 @@ constexpr Names<2> names_of(StreamEnd /*kind*/) { return {"model", "streams", {"
 enum class StagePool : std::uint8_t { kMean, kMax };
 constexpr Names<2> names_of(StagePool /*kind*/) { return {"model", "stage_pool", {"mean", "max"}}; }
 
-enum class PositionKind : std::uint8_t { kNone, kSinusoidal, kLearned, kAxial, kRotary, kTemporal };
-constexpr Names<6> names_of(PositionKind /*kind*/) {
-  return {"model", "positions", {"none", "sinusoidal", "learned", "axial", "rotary", "temporal"}};
+enum class PositionKind : std::uint8_t {
+  kNone,
+  kSinusoidal,
+  kLearned,
+  kAxial,
+  kRotary,
+  kTemporal,
+  kSinusoidalHalves,
+};
+constexpr Names<7> names_of(PositionKind /*kind*/) {
+  return {"model",
+          "positions",
+          {"none", "sinusoidal", "learned", "axial", "rotary", "temporal", "sinusoidal-halves"}};
 }
 
 }  // namespace longspan

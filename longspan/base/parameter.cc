@@ -11,6 +11,12 @@ namespace longspan {
 
 Parameter& Parameters::declare(std::string name, std::size_t rows, std::size_t cols,
                                Initializer initializer, Role role) {
+  if (Parameter* shared = sharing_ ? find(name) : nullptr; shared != nullptr) {
+    require(shared->rows == rows && shared->cols == cols,
+            "[parameters] '{}' is {} × {} and is shared as {} × {}; need the same", name,
+            shared->rows, shared->cols, rows, cols);
+    return *shared;
+  }
   require(find(name) == nullptr, "[parameters] '{}' is declared twice; names must differ", name);
   require(size_product(rows, cols) <= kMostWeights - total() && all_.size() < kMostNames,
           "[parameters] '{}' of {} × {} beside {} weights of {} names; need at most {} of {}", name,
@@ -33,6 +39,7 @@ Parameter& Parameters::declare(std::string name, std::size_t rows, std::size_t c
 Parameter& Parameters::declare(std::string name, std::size_t size, Initializer initializer,
                                Role role) {
   Parameter& p = declare(std::move(name), 1, size, initializer, role);
+  if (p.is_vector) return p;  // shared
   p.is_vector = true;
   matrix_count_ -= size;
   return p;
@@ -41,6 +48,7 @@ Parameter& Parameters::declare(std::string name, std::size_t size, Initializer i
 Parameter& Parameters::declare_constant(std::string name, std::size_t rows, std::size_t cols,
                                         std::function<void(Matrix)> fill) {
   Parameter& p = declare(std::move(name), rows, cols, Initializer::zeros());
+  if (p.constant) return p;  // shared
   p.fill = std::move(fill);
   make_constant(p);
   return p;

@@ -101,6 +101,22 @@ class Parameters {
   Parameter& declare_constant(std::string name, std::size_t rows, std::size_t cols,
                               std::function<void(Matrix)> fill);
 
+  // While it lives and is `on`, a name that is declared already stands for what it was.
+  class Sharing {
+   public:
+    Sharing(Parameters& parameters, bool on)
+        : parameters_(parameters), before_(parameters.sharing_) {
+      parameters.sharing_ = on;
+    }
+    ~Sharing() { parameters_.sharing_ = before_; }
+    Sharing(const Sharing&) = delete;
+    Sharing& operator=(const Sharing&) = delete;
+
+   private:
+    Parameters& parameters_;
+    bool before_;
+  };
+
   // Such ones are no longer trained. Before allocate().
   void freeze(const std::function<bool(const Parameter&)>& such);
 
@@ -138,6 +154,7 @@ class Parameters {
   std::size_t matrix_count_ = 0;
   std::size_t constant_count_ = 0;
   bool allocated_ = false;
+  bool sharing_ = false;
   Purpose purpose_ = Purpose::kTraining;
   FloatBlock values_;
   FloatBlock gradients_;

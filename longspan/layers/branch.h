@@ -67,7 +67,7 @@ struct Beside {
 
 // What one call of a branch leaves for another, in the order that its kind gives it.
 struct Kept {
-  std::array<Matrix, 8> matrices{};
+  std::array<Matrix, 9> matrices{};
   std::array<std::span<std::int32_t>, 6> indices{};
 
   Matrix& operator[](std::size_t i) { return matrices[i]; }

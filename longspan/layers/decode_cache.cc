@@ -8,11 +8,12 @@ namespace longspan {
 
 namespace {
 
-// What `used` tokens have filled of a sequence.
+// What the tokens that are kept have filled of a sequence.
 Matrix tokens_of_cache(const DecodeCache& cache, const DecodeCache::Part& part,
                        std::size_t sequence) {
   const std::size_t plane = part.each / part.planes;
-  const std::size_t live = part.token == 0 ? plane : cache.used * part.token;
+  const std::size_t live =
+      part.token == 0 ? plane : (cache.used - cache.first_of(cache.used)) * part.token;
   return {cache.data + part.begin + sequence * part.each, part.planes, live, plane};
 }
 

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstddef>
+#include <limits>
 
 namespace longspan {
 
@@ -17,19 +18,29 @@ struct DecodeCache {
     std::size_t begin = 0;   // float of the block
     std::size_t each = 0;    // floats of a sequence; 0: none has floats of its own
     std::size_t planes = 1;  // into which these fall, of equal size
-    std::size_t token = 0;   // floats of a token in a plane, first to last; 0: all are in use
+    std::size_t token = 0;   // floats of a token in a plane, in order; 0: all are in use
     std::size_t common = 0;  // floats that belong to all sequences
     bool fixed = false;      // the same for sequences of one source, from the first token on
   };
 
+  // Where only the last tokens are read, earlier ones are dropped so many at a time: kernels cut the
+  // others as they would cut all.
+  static constexpr std::size_t kDropped = 64;
+  static constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
+
   std::size_t batch = 0;
-  std::size_t capacity = 0;  // tokens
-  std::size_t used = 0;      // tokens decoded so far
-  std::size_t floats = 0;    // of the block
-  std::size_t zeroed = 0;    // of them, the first so many begin as zeros
+  std::size_t capacity = 0;   // tokens
+  std::size_t window = kAll;  // of them, that a new one reads
+  std::size_t used = 0;       // tokens decoded so far
+  std::size_t floats = 0;     // of the block
+  std::size_t zeroed = 0;     // of them, the first so many begin as zeros
   std::array<Part, 3> parts = {};
   float* data = nullptr;
 
+  // The first token that is kept when `tokens` have been decoded.
+  std::size_t first_of(std::size_t tokens) const {
+    return tokens <= window ? 0 : (tokens - window) / kDropped * kDropped;
+  }
   void clear();
   // Sequence `to` becomes what `from` is. They read the same source.
   void copy_sequence(std::size_t from, std::size_t to) const;

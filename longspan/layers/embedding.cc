@@ -11,7 +11,8 @@ namespace longspan {
 
 Embedding::Embedding(Parameters& parameters, const std::string& name, const EmbeddingConfig& config)
     : Embedding(parameters, name, config,
-                parameters.declare(name + ".tokens", config.vocab, config.d_model,
+                parameters.declare(name + ".tokens", config.vocab,
+                                   config.width == 0 ? config.d_model : config.width,
                                    Initializer::normal(config.deviation), Role::kEmbedding)) {}
 
 Embedding::Embedding(Parameters& parameters, const std::string& name, const EmbeddingConfig& config,
@@ -22,27 +23,26 @@ Embedding::Embedding(Parameters& parameters, const std::string& name, const Embe
                                Role::kEmbedding);
   };
   if (config.positions == PositionKind::kLearned) {
-    positions_ = declare(".positions", config.max_length + config.position_offset, config.d_model);
+    positions_ = declare(".positions", config.max_length + config.position_offset, width());
   }
   if (config.positions == PositionKind::kAxial) {
-    require(config.axial_rows > 0 && config.axial_width > 0 && config.axial_width < config.d_model,
+    require(config.axial_rows > 0 && config.axial_width > 0 && config.axial_width < width(),
             "[embedding] axial positions of {} rows of width {}; need at least one row and a width "
             "below {}",
-            config.axial_rows, config.axial_width, config.d_model);
+            config.axial_rows, config.axial_width, width());
     positions_ = declare(".axial_rows", config.axial_rows, config.axial_width);
-    axial_columns_ =
-        declare(".axial_columns", axial_columns(), config.d_model - config.axial_width);
+    axial_columns_ = declare(".axial_columns", axial_columns(), width() - config.axial_width);
   }
   if (config.token_types > 0 && config.embeds_types) {
-    types_ = declare(".types", config.token_types, config.d_model);
+    types_ = declare(".types", config.token_types, width());
   }
   if (config.norm) {
-    norm_ = std::make_unique<Norm>(parameters, name + ".norm", config.norm_kind, config.d_model,
-                                   config.epsilon, Role::kEmbedding);
+    norm_ = std::make_unique<Norm>(parameters, name + ".norm", config.norm_kind, width(),
+                                   config.epsilon, Role::kEmbedding, config.norm_bias);
   }
-  if (config.projection) {
-    projection_.emplace(parameters, name + ".projection", config.d_model, config.d_model,
-                        /*bias=*/true, config.deviation, Role::kEmbedding);
+  if (config.projection || width() != config.d_model) {
+    projection_.emplace(parameters, name + ".projection", width(), config.d_model,
+                        config.projection_bias, config.deviation, Role::kEmbedding);
   }
 }
 
@@ -71,8 +71,9 @@ void Embedding::check(const Pass& pass, const TokenInput& input) const {
 }
 
 void Embedding::allocate() {
-  if (config_.positions == PositionKind::kSinusoidal) {
-    sinusoids_ = sinusoidal_table(config_.max_length, config_.d_model);
+  if (config_.positions == PositionKind::kSinusoidal ||
+      config_.positions == PositionKind::kSinusoidalHalves) {
+    sinusoids_ = sinusoidal_table(config_.positions, config_.max_length, width());
   }
 }
 
@@ -136,12 +137,12 @@ Matrix Embedding::embed(const Pass& pass, const TokenInput& input, EmbeddingSave
   if (!projection_) {
     assemble(pass, input, {x, {}}, nullptr, norm_saved, arena);
   } else if (saved != nullptr) {
-    saved->projected = arena.matrix(pass.rows(), config_.d_model);
+    saved->projected = arena.matrix(pass.rows(), width());
     assemble(pass, input, {saved->projected, {}}, nullptr, norm_saved, arena);
     projection_->forward(saved->projected, x);
   } else {
     const Arena::Frame frame(arena);
-    const Matrix before = arena.matrix(pass.rows(), config_.d_model);
+    const Matrix before = arena.matrix(pass.rows(), width());
     assemble(pass, input, {before, {}}, nullptr, norm_saved, arena);
     projection_->forward(before, x);
   }
@@ -202,7 +203,7 @@ void Embedding::backward(const Pass& pass, const TokenInput& input, const Embedd
       projection_->accumulate(saved.projected, g);
     }
     const Place::Scope scope(kMeter, Phase::kBackward);
-    const Matrix before = arena.matrix(pass.rows(), config_.d_model);
+    const Matrix before = arena.matrix(pass.rows(), width());
     projection_->backward(g, before);
     g = before;
   }

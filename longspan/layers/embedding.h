@@ -1,5 +1,5 @@
 // Embedding:  x_i = s·E[token_i] + P[i] + T[type_i], s = 1 or √d, then an optional norm, an optional
-// projection W·x + b, and dropout.
+// projection W·x + b, which may widen it, and dropout.
 //
 //   dE[token_i] += s·dx_i,  dP[i] += dx_i,  dT[type_i] += dx_i
 //
@@ -26,6 +26,7 @@ namespace longspan {
 struct EmbeddingConfig {
   std::size_t vocab = 0;
   std::size_t d_model = 0;
+  std::size_t width = 0;  // of everything before the projection; 0: d_model
   std::size_t max_length = 0;
   PositionKind positions = PositionKind::kLearned;
   std::size_t position_offset = 0;  // learned: the first token has this position
@@ -36,8 +37,10 @@ struct EmbeddingConfig {
   bool scaled = false;
   bool masked = false;  // padding becomes zeros at the end
   bool norm = false;
-  bool projection = false;
+  bool projection = false;  // there is one whether or not the widths differ
+  bool projection_bias = true;
   NormKind norm_kind = NormKind::kLayer;
+  bool norm_bias = true;
   float epsilon = 1e-5F;
   float dropout = 0.0F;
   float deviation = 0.02F;
@@ -113,6 +116,7 @@ class Embedding {
   bool trained() const { return !frozen(); }
 
  private:
+  std::size_t width() const { return config_.width == 0 ? config_.d_model : config_.width; }
   bool adds_positions() const {
     return config_.positions != PositionKind::kNone && config_.positions != PositionKind::kRotary;
   }

@@ -303,9 +303,10 @@ TEST(Experts, FitIntoEveryWiring) {
     Parameters parameters;
     const ExpertsConfig config{.experts = 4, .top = 2, .capacity = 1.0};
     const FeedForwardConfig each{.d_model = 12, .d_ff = 19};
-    const Residual residual(std::make_unique<Experts>(parameters, "moe", config, each),
-                            std::make_unique<Norm>(parameters, "norm", NormKind::kLayer, 12, 1e-5F),
-                            wiring, 12, 0.1F);
+    const Residual residual(
+        std::make_unique<Experts>(parameters, "moe", config, each),
+        {std::make_unique<Norm>(parameters, "norm", NormKind::kLayer, 12, 1e-5F)}, wiring, 12,
+        0.1F);
     parameters.allocate();
     testing::randomize(parameters, 5);
     Routing routing;

@@ -119,7 +119,7 @@ TEST(FourierMixer, TakesNoDropoutInAResidual) {
   Parameters parameters;
   const auto branch = [] { return std::make_unique<FourierMixer>(FourierMixerConfig{}); };
   const auto norm = [&](const char* name) {
-    return std::make_unique<Norm>(parameters, name, NormKind::kLayer, 8, 1e-5F);
+    return ResidualNorms{std::make_unique<Norm>(parameters, name, NormKind::kLayer, 8, 1e-5F)};
   };
   const Residual dropped(branch(), norm("a"), Wiring::kPostNorm, 8, 0.5F);
   const Residual whole(branch(), norm("b"), Wiring::kPostNorm, 8, 0.0F);

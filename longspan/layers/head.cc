@@ -15,8 +15,9 @@ namespace {
 Linear make_output(Parameters& parameters, const std::string& name, const HeadConfig& config,
                    Parameter* tied) {
   if (tied != nullptr) return {parameters, name, *tied, config.bias, Role::kLastLayer};
-  const std::size_t inputs =
-      config.pair_width > 0 ? PairLayers::output_width(config.pair_width) : config.d_model;
+  const std::size_t inputs = config.pair_width > 0 ? PairLayers::output_width(config.pair_width)
+                             : config.width > 0    ? config.width
+                                                   : config.d_model;
   return {parameters,      name, inputs, config.outputs, config.bias, config.deviation,
           Role::kLastLayer};
 }
@@ -31,7 +32,8 @@ MatrixView<T> first_rows(MatrixView<T> x, std::size_t length) {
 
 Head::Head(Parameters& parameters, const std::string& name, const HeadConfig& config,
            Parameter* tied)
-    : config_(config), output_(make_output(parameters, name + ".output", config, tied)) {
+    : config_(config) {
+  if (config.outputs > 0) output_.emplace(make_output(parameters, name + ".output", config, tied));
   if (config.pair_width > 0) {
     require(config.pool && !config.transform && tied == nullptr,
             "[head] pairs of tokens, transformed or tied; need pooled sequences and own layers");
@@ -41,12 +43,19 @@ Head::Head(Parameters& parameters, const std::string& name, const HeadConfig& co
             .d_model = config.d_model, .width = config.pair_width, .deviation = config.deviation});
   }
   if (config.transform) {
-    transform_.emplace(parameters, name + ".transform", config.d_model, config.d_model, true,
-                       config.deviation, Role::kHead);
+    transform_.emplace(parameters, name + ".transform", config.d_model, width(),
+                       config.transform_bias, config.deviation, Role::kHead);
     if (config.transform_norm) {
-      norm_ = std::make_unique<Norm>(parameters, name + ".norm", config.norm_kind, config.d_model,
-                                     config.epsilon, Role::kHead);
+      norm_ = std::make_unique<Norm>(parameters, name + ".norm", config.norm_kind, width(),
+                                     config.epsilon, Role::kHead, config.norm_bias);
     }
+  }
+  require(config.transform || width() == config.d_model,
+          "[head] outputs are taken at a width of {} of states that are {} wide; need a transform",
+          width(), config.d_model);
+  if (config.constant_bias) {
+    constant_ = &parameters.declare_constant(name + ".output.constant", 1, config.outputs,
+                                             [](Matrix b) { fill(b, 0.0F); });
   }
 }
 
@@ -78,18 +87,25 @@ void Head::spread(const Pass& pass, Matrix dpooled, Matrix dx) const {
 Head::Saved Head::forward(const Pass& pass, ConstMatrix x, bool saves, Arena& arena) const {
   Saved saved = transform(pass, x, saves, arena);
   const Place::Scope scope(kMeter, Phase::kForward);
-  saved.logits = arena.matrix(rows(pass), config_.outputs);
+  if (saves && caps()) saved.capped = arena.matrix(rows(pass), config_.outputs);
+  saved.logits = arena.matrix(rows(pass), output_ ? config_.outputs : width());
   score(saved, saved.logits);
   return saved;
 }
 
 void Head::score(const Saved& saved, Matrix logits) const {
   const Place::Scope scope(kMeter, Phase::kForward);
-  output_.forward(saved.last, logits);
+  if (!output_) return copy(saved.last, logits);
+  output_->forward(saved.last, logits);
+  if (constant_ != nullptr) add_mapped_rows(constant_->matrix(), {.modulo = 1}, logits);
+  if (!caps()) return;
+  scale(1.0F / config_.cap, logits);
+  if (saved.capped.rows > 0) copy(logits, saved.capped);
+  activation_forward(Activation::kTanh, logits, logits);
+  scale(config_.cap, logits);
 }
 
 Head::Saved Head::transform(const Pass& pass, ConstMatrix x, bool saves, Arena& arena) const {
-  const std::size_t r = rows(pass);
   const std::size_t d = config_.d_model;
   Saved saved;
   saved.last = x;
@@ -104,24 +120,35 @@ Head::Saved Head::transform(const Pass& pass, ConstMatrix x, bool saves, Arena& 
     saved.pairs = pairs_->forward(saved.input, saves, arena);
     saved.last = saved.pairs.t;
   }
-  if (!transform_) return saved;
-  if (saves) saved.z = arena.matrix(r, d);
-  saved.h = arena.matrix(r, d);
+  transform_rows(rows(pass), saves, saved, arena);
+  if (config_.scale != 1.0F) {
+    const Place::Scope scaling(kMeter, Phase::kForward);
+    saved.scaled = arena.matrix(rows(pass), saved.last.cols);
+    copy(saved.last, saved.scaled);
+    longspan::scale(config_.scale, saved.scaled);
+    saved.last = saved.scaled;
+  }
+  return saved;
+}
+
+void Head::transform_rows(std::size_t rows, bool saves, Saved& saved, Arena& arena) const {
+  if (!transform_) return;
+  if (saves) saved.z = arena.matrix(rows, width());
+  saved.h = arena.matrix(rows, width());
   transform_->forward(saved.last, config_.activation, saved.z, saved.h);
   saved.last = saved.h;
-  if (norm_ == nullptr) return saved;
-  if (saves) saved.norm = norm_->save(r, arena);
-  saved.transformed = arena.matrix(r, d);
+  if (norm_ == nullptr) return;
+  if (saves) saved.norm = norm_->save(rows, arena);
+  saved.transformed = arena.matrix(rows, width());
   norm_->forward(saved.h, saved.transformed, saved.norm);
   saved.last = saved.transformed;
-  return saved;
 }
 
 void Head::learn(const Saved& standard, const Saved& modulated, ConstMatrix signal,
                  float scale) const {
   {
     const Place::Scope scope(kMeter, Phase::kUpdate);
-    output_.accumulate(modulated.last, signal);
+    output_->accumulate(modulated.last, signal);
   }
   const auto contrast = [&](Matrix a, ConstMatrix a_err) {
     const Place::Scope scope(kOverheadMeter, Phase::kUpdate);
@@ -142,14 +169,20 @@ void Head::learn(const Saved& standard, const Saved& modulated, ConstMatrix sign
 
 void Head::backward(const Pass& pass, const Saved& saved, Matrix dx, Arena& arena) const {
   const Arena::Frame frame(arena);
-  const Matrix g = transforms() ? arena.matrix(rows(pass), output_.in()) : dx;
+  const Matrix g = transforms() ? arena.matrix(rows(pass), saved.last.cols) : dx;
   {
     const Place::Scope scope(kMeter, Phase::kBackward);
-    output_.backward(saved.logits, g);
+    if (caps()) activation_backward(Activation::kTanh, saved.capped, saved.logits, saved.logits);
+    if (output_) {
+      output_->backward(saved.logits, g);
+    } else {
+      copy(saved.logits, g);
+    }
+    if (config_.scale != 1.0F) longspan::scale(config_.scale, g);
   }
-  {
+  if (output_) {
     const Place::Scope scope(kMeter, Phase::kUpdate);
-    output_.accumulate(saved.last, saved.logits);
+    output_->accumulate(saved.last, saved.logits);
   }
   if (!transforms()) return;
   const Matrix dpooled = before_transform(saved, g, dx, arena);

@@ -198,7 +198,7 @@ TEST(Executed, AddAndNorm) {
       auto branch = std::make_unique<FeedForward>(parameters, "f",
                                                   FeedForwardConfig{.d_model = s.d, .d_ff = s.f});
       auto norm = std::make_unique<Norm>(parameters, "n", NormKind::kLayer, s.d, 1e-5F);
-      const Residual layer(std::move(branch), std::move(norm), wiring, s.d, 0.1F);
+      const Residual layer(std::move(branch), {std::move(norm)}, wiring, s.d, 0.1F);
       const Count M = s.batch * s.m;
       const Cost cost = residual_cost(layer, pass_of(s), s.d)["add & norm"];
       expect_work(cost.forward, 0, M * (8 * s.d + 5), "forward");
@@ -220,7 +220,7 @@ TEST(Executed, ReversibleComputesForwardTwice) {
     auto branch = std::make_unique<FeedForward>(parameters, "f",
                                                 FeedForwardConfig{.d_model = s.d, .d_ff = s.f});
     auto norm = std::make_unique<Norm>(parameters, "n", NormKind::kLayer, s.d, 1e-5F);
-    const Residual layer(std::move(branch), std::move(norm), Wiring::kReversible, s.d, 0.0F);
+    const Residual layer(std::move(branch), {std::move(norm)}, Wiring::kReversible, s.d, 0.0F);
     const Count M = s.batch * s.m;
     const Pass pass = pass_of(s);
     const Matrix x = addresses(pass.rows(), s.d);

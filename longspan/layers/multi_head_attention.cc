@@ -11,9 +11,9 @@ namespace longspan {
 namespace {
 
 const MultiHeadAttentionConfig& checked(const MultiHeadAttentionConfig& c) {
-  require(c.heads > 0 && c.d_model % c.heads == 0,
-          "[attention] width {} does not divide into {} heads; need a multiple", c.d_model,
-          c.heads);
+  require(c.heads > 0 && (c.head_width > 0 || c.d_model % c.heads == 0),
+          "[attention] width {} does not divide into {} heads; need a multiple, or head_width",
+          c.d_model, c.heads);
   require(c.kv_heads > 0 && c.heads % c.kv_heads == 0,
           "[attention] {} heads cannot share {} key-value heads; need a divisor", c.heads,
           c.kv_heads);
@@ -51,7 +51,8 @@ MultiHeadAttention::MultiHeadAttention(Parameters& parameters, const std::string
   projections_ = std::make_unique<Projections>(streams_, layout, config.bias);
   for (const Stream& s : streams_.given) first_columns_.push_back(projections_->column(s.name));
   projections_->declare_given(parameters, Source::kInput);
-  out_.emplace(parameters, name + ".out", streams_.outputs(), config.d_model, config.bias,
+  if (config.query_norm != QueryNorm::kNone && !config.cross) add_norms(parameters, name);
+  out_.emplace(parameters, name + ".out", streams_.outputs(), config.d_model, config.output_bias,
                config.output_deviation, Role::kBranchOutput);
   projections_->declare_given(parameters, Source::kContext);
   if (config.lora_rank > 0) add_adapters(parameters, name);
@@ -85,6 +86,49 @@ void MultiHeadAttention::for_each_adapter(Source source, Matrix all, Matrix low,
     if (a.source != source) continue;
     act(a.adapter, all.slice_cols(a.first, a.columns),
         low.slice_cols(a.rank_first, config_.lora_rank));
+  }
+}
+
+void MultiHeadAttention::add_norms(Parameters& parameters, const std::string& name) {
+  const bool whole = config_.query_norm == QueryNorm::kWhole;
+  const auto add = [&](const char* own, const Stream& stream, std::size_t first) {
+    auto norm = std::make_unique<Norm>(parameters, name + own, config_.norm,
+                                       whole ? stream.columns() : stream.width,
+                                       config_.norm_epsilon, Role::kNorm, config_.norm_bias);
+    const std::size_t each = whole ? stream.columns() : stream.width;
+    for (std::size_t at = 0; at < stream.columns(); at += each) {
+      normed_.push_back({norm.get(), first + at, each});
+    }
+    return norm;
+  };
+  query_norm_ = add(".query_norm", query(), first_columns_[0]);
+  if (!shared_qk()) key_norm_ = add(".key_norm", key(), first_columns_[1]);
+}
+
+Norm::Saved MultiHeadAttention::norm_saved(std::size_t i, const Kept& kept) const {
+  if (kept[kNormed].size() == 0) return {};
+  std::size_t before = 0;
+  for (std::size_t j = 0; j < i; ++j) before += normed_[j].columns;
+  return {kept[kNormed].slice_cols(before, normed_[i].columns), kept[kInverse].row(i)};
+}
+
+void MultiHeadAttention::norm_queries(const Kept& kept) const {
+  for (std::size_t i = 0; i < normed_.size(); ++i) {
+    const Matrix x = kept[kProjected].slice_cols(normed_[i].first, normed_[i].columns);
+    normed_[i].norm->forward(x, x, norm_saved(i, kept));
+  }
+}
+
+// From the signals of normed queries and keys to those of the projections.
+void MultiHeadAttention::norm_back(const Kept& saved, const Kept& signals) const {
+  for (std::size_t i = 0; i < normed_.size(); ++i) {
+    const Matrix g = signals[kProjected].slice_cols(normed_[i].first, normed_[i].columns);
+    const Norm::Saved own = norm_saved(i, saved);
+    {
+      const Place::Scope scope(meter_name(), Phase::kUpdate);
+      normed_[i].norm->accumulate(own, g);
+    }
+    normed_[i].norm->backward(own, g, g, /*add=*/false);
   }
 }
 
@@ -161,10 +205,17 @@ MultiHeadAttention::CacheLayout MultiHeadAttention::cache_layout(std::size_t bat
   l.state = mechanism_->state_floats(cached_shape(batch, 1));
   if (l.state > 0) return l;
   const auto aligned = [](std::size_t count) { return Arena::bytes_for(count) / sizeof(float); };
-  l.keys = aligned(batch * key().columns() * capacity);
-  l.values = aligned(batch * value().columns() * capacity);
+  const std::size_t tokens = cached_tokens(capacity);
+  l.keys = aligned(batch * key().columns() * tokens);
+  l.values = aligned(batch * value().columns() * tokens);
   l.notes = aligned(mechanism_->note_floats(cached_shape(batch, capacity)));
   return l;
+}
+
+std::size_t MultiHeadAttention::cached_tokens(std::size_t capacity) const {
+  constexpr std::size_t kNext = 512;
+  const std::size_t read = mechanism_->reads_back();
+  return read >= capacity ? capacity : std::min(capacity, read + DecodeCache::kDropped + kNext);
 }
 
 void MultiHeadAttention::size_cache(std::size_t context, DecodeCache& cache) const {
@@ -177,13 +228,14 @@ void MultiHeadAttention::size_cache(std::size_t context, DecodeCache& cache) con
   const CacheLayout l = cache_layout(cache.batch, cache.capacity);
   cache.floats = l.keys + l.values + l.notes + l.state;
   cache.zeroed = l.state;
+  cache.window = mechanism_->reads_back();
   if (l.state > 0) {
     cache.parts[0] = {.each = l.state / cache.batch};
     return;
   }
   const auto part = [&](std::size_t begin, const Stream& stream) {
     return DecodeCache::Part{.begin = begin,
-                             .each = stream.columns() * cache.capacity,
+                             .each = stream.columns() * cached_tokens(cache.capacity),
                              .planes = stream.heads,
                              .token = stream.width};
   };
@@ -213,6 +265,10 @@ Kept MultiHeadAttention::save(const Pass& pass, Arena& arena) const {
   saved[kCombined] = arena.matrix(pass.rows(), streams_.outputs());
   saved[kMechanism] = arena.matrix(1, last_parts(pass).saved.end());
   take_adapted(pass, arena, saved);
+  if (!normed_.empty()) {
+    saved[kNormed] = arena.matrix(pass.rows(), normed_columns());
+    saved[kInverse] = arena.matrix(normed_.size(), pass.rows());
+  }
   return saved;
 }
 
@@ -298,6 +354,7 @@ void MultiHeadAttention::forward(const BranchForward& call) const {
     call.beside.history->record(call.x);
   }
   project(Source::kInput, call.x, kept[kProjected], kept[kAdaptedIn]);
+  norm_queries(kept);
   project_context(call, kept);
   attend(call, kept);
   out_->forward(kept[kCombined], call.y);
@@ -327,7 +384,8 @@ void MultiHeadAttention::rotate_back(const Pass& pass, const Kept& signals) cons
       pass, [&](const Run& run) { rotate(split(run.pass, kept_of(run, signals, {})), 0, true); });
 }
 
-void MultiHeadAttention::decode(const BranchForward& call, const Kept& kept, Tensors t) const {
+void MultiHeadAttention::decode(const BranchForward& call, const Kept& kept,
+                                const Tensors& t) const {
   const Pass& pass = call.pass;
   const DecodeCache& cache = *call.beside.cache;
   require(decodes(), "[{}] cannot decode token by token; need causal self-attention",
@@ -335,24 +393,52 @@ void MultiHeadAttention::decode(const BranchForward& call, const Kept& kept, Ten
   require(cache.used + pass.length <= cache.capacity,
           "[decode] {} tokens do not fit behind {} in a cache of {}", pass.length, cache.used,
           cache.capacity);
-  const Heads y = combined(pass, kept[kCombined]);
   const CacheLayout l = cache_layout(cache.batch, cache.capacity);
   if (l.state > 0) {
+    const Heads y = combined(pass, kept[kCombined]);
     mechanism_->decode(inputs(pass, t, call.x, call.beside), y, {cache.data, l.state}, call.arena);
     return;
   }
+  for (std::size_t done = 0; done < pass.length;) {
+    const std::size_t used = cache.used + done;
+    const std::size_t room = cached_tokens(cache.capacity) - (used - cache.first_of(used));
+    const std::size_t count = std::min(room, pass.length - done);
+    decode_piece(call, kept, t, {.first = done, .count = count, .used = used});
+    done += count;
+  }
+}
+
+void MultiHeadAttention::decode_piece(const BranchForward& call, const Kept& kept, Tensors t,
+                                      const Piece& p) const {
+  const DecodeCache& cache = *call.beside.cache;
+  const CacheLayout l = cache_layout(cache.batch, cache.capacity);
+  const std::size_t rows = cached_tokens(cache.capacity);
+  const std::size_t first = cache.first_of(p.used);
+  const std::size_t end = p.used + p.count - first;  // in the cache
+  const std::size_t dropped = cache.first_of(p.used + p.count) - first;
+  t.q = t.q.slice(p.first, p.count);
   const auto extend = [&](float* data, Heads& fresh) {
-    const Heads all(data, cache.batch, fresh.heads, cache.capacity, fresh.d);
-    copy(fresh, all.slice(cache.used, fresh.n));
-    fresh = all.first(cache.used + fresh.n);
+    const Heads all(data, cache.batch, fresh.heads, rows, fresh.d);
+    copy(fresh.slice(p.first, p.count), all.slice(p.used - first, p.count));
+    fresh = all.first(end);
+  };
+  // Pieces that do not overlap where they go.
+  const auto drop = [&](const Heads& all) {
+    for (std::size_t at = 0; dropped > 0 && at < end - dropped; at += dropped) {
+      const std::size_t count = std::min(dropped, end - dropped - at);
+      copy(all.slice(at + dropped, count), all.slice(at, count));
+    }
   };
   extend(cache.data, t.k);
   extend(cache.data + l.keys, t.v);
-  AttentionInputs in = inputs(pass, t, call.x, call.beside);
+  AttentionInputs in = inputs(call.pass, t, call.x, call.beside);
   in.notes = {cache.data + l.keys + l.values,
               mechanism_->note_floats(cached_shape(cache.batch, cache.capacity))};
   if (observer_ && !Dry::on()) observer_(in);
+  const Heads y = combined(call.pass, kept[kCombined]).slice(p.first, p.count);
   mechanism_->forward({in, y, floats(kept[kMechanism]), call.arena});
+  drop(t.k);
+  drop(t.v);
 }
 
 Kept MultiHeadAttention::backward(const BranchBackward& call) const {
@@ -370,6 +456,7 @@ Kept MultiHeadAttention::backward(const BranchBackward& call) const {
     attend_backward(pass, call.saved, dcombined, signals, call.dx, call.beside, arena);
   }
   rotate_back(pass, signals);
+  norm_back(call.saved, signals);
   project_backward(Source::kInput, signals[kProjected], signals[kAdaptedIn], call.dx,
                    /*add=*/calls(Source::kInput));
   project_backward(Source::kContext, signals[kContextProjected], signals[kAdaptedContext],

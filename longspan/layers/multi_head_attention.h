@@ -5,6 +5,8 @@
 //   C = heads of mechanism(S), side by side
 //   y = C·W_Oᵀ
 //
+// Queries and keys may be normed, each head by itself or all side by side, before they are rotated.
+//
 //   dC = dy·W_O;  dS from the mechanism;  dx = Σ dS_i·W_i
 //   dW_O += dyᵀ·C;  dW_i += dS_iᵀ·x
 //
@@ -33,6 +35,7 @@
 #include "longspan/layers/adapter.h"
 #include "longspan/layers/branch.h"
 #include "longspan/layers/linear.h"
+#include "longspan/layers/norm.h"
 #include "longspan/layers/positions.h"
 #include "longspan/layers/runs.h"
 
@@ -42,10 +45,16 @@ struct MultiHeadAttentionConfig {
   std::size_t d_model = 0;
   std::size_t heads = 1;
   std::size_t kv_heads = 1;
+  std::size_t head_width = 0;  // 0: d_model / heads
   bool causal = false;
   bool cross = false;
-  bool pooled = false;  // cross: what it reads is what its input was pooled from
-  bool bias = true;
+  bool pooled = false;      // cross: what it reads is what its input was pooled from
+  bool bias = true;         // of the projections
+  bool output_bias = true;  // of W_O
+  QueryNorm query_norm = QueryNorm::kNone;
+  NormKind norm = NormKind::kRms;  // that one
+  bool norm_bias = true;
+  float norm_epsilon = 1e-5F;
   float dropout = 0.0F;  // of the attention weights
   float deviation = 0.02F;
   float output_deviation = 0.02F;
@@ -78,7 +87,8 @@ class MultiHeadAttention final : public Branch, public Contrastive {
   void accumulate(const BranchUpdate& call) const override;
 
   bool trained() const override;
-  const Contrastive* contrastive() const override { return this; }
+  // Not with normed queries: what is compared are outputs of projections.
+  const Contrastive* contrastive() const override { return normed_.empty() ? this : nullptr; }
   Kept save_outputs(const Pass& pass, Arena& arena) const override;
   Kept save_modulated(const Pass& pass, Arena& arena) const override;
   Kept contrast(const Pass& pass, const Kept& standard, const Kept& modulated, float scale,
@@ -105,6 +115,8 @@ class MultiHeadAttention final : public Branch, public Contrastive {
     kAdaptedIn,         // x·Aᵀ of the adapters beside the projections, if there are any
     kAdaptedContext,
     kAdaptedOut,
+    kNormed,   // of normed queries and keys: x̂ [rows, columns]
+    kInverse,  // and 1/σ [norms, rows]
   };
   static constexpr std::size_t kMostMore = 5;
   // The given streams: q, k and v, and those behind.
@@ -147,7 +159,9 @@ class MultiHeadAttention final : public Branch, public Contrastive {
 
   bool calls(Source source) const { return streams_.calls(source); }
   bool shared_qk() const { return mechanism_->abilities().shared_qk; }
-  std::size_t d_head() const { return config_.d_model / config_.heads; }
+  std::size_t d_head() const {
+    return config_.head_width == 0 ? config_.d_model / config_.heads : config_.head_width;
+  }
   const Stream& query() const { return streams_.given[0]; }
   const Stream& key() const { return streams_.given[shared_qk() ? 0 : 1]; }
   const Stream& value() const { return streams_.given[shared_qk() ? 1 : 2]; }
@@ -165,6 +179,11 @@ class MultiHeadAttention final : public Branch, public Contrastive {
   AttentionShape shape(const Pass& pass) const;
   AttentionShape cached_shape(std::size_t batch, std::size_t capacity) const;
   CacheLayout cache_layout(std::size_t batch, std::size_t capacity) const;
+  // Tokens for which such a cache has room: where not all are read, those that may be and a prompt's
+  // next ones.
+  std::size_t cached_tokens(std::size_t capacity) const;
+  // Tokens that a cache of this capacity has room for.
+  std::size_t cache_rows(std::size_t capacity) const;
   // Whether the mechanism has parameters that it is to train.
   bool mechanism_learns(const Pass& pass) const {
     return config_.lora_rank == 0 && last_parts(pass).signals.end() > 0;
@@ -177,6 +196,21 @@ class MultiHeadAttention final : public Branch, public Contrastive {
   Heads combined(const Pass& pass, Matrix c) const {
     return Heads::from_columns(c, pass.batch, streams_.output_heads);
   }
+  // Columns of what the input's projections give that are normed together.
+  struct Normed {
+    const Norm* norm;
+    std::size_t first;
+    std::size_t columns;
+  };
+  void add_norms(Parameters& parameters, const std::string& name);
+  std::size_t normed_columns() const {
+    std::size_t all = 0;
+    for (const Normed& n : normed_) all += n.columns;
+    return all;
+  }
+  Norm::Saved norm_saved(std::size_t i, const Kept& kept) const;
+  void norm_queries(const Kept& kept) const;
+  void norm_back(const Kept& saved, const Kept& signals) const;
   void rotate(const Tensors& t, std::size_t first, bool inverse) const;
   void rotate_back(const Pass& pass, const Kept& signals) const;
   void add_adapters(Parameters& parameters, const std::string& name);
@@ -190,7 +224,14 @@ class MultiHeadAttention final : public Branch, public Contrastive {
                           Matrix low_signal) const;
   void project_context(const BranchForward& call, Kept& kept) const;
   void attend(const BranchForward& call, const Kept& kept) const;
-  void decode(const BranchForward& call, const Kept& kept, Tensors t) const;
+  void decode(const BranchForward& call, const Kept& kept, const Tensors& t) const;
+  // The next `count` of its tokens, behind `used` others.
+  struct Piece {
+    std::size_t first;
+    std::size_t count;
+    std::size_t used;
+  };
+  void decode_piece(const BranchForward& call, const Kept& kept, Tensors t, const Piece& p) const;
   void attend_backward(const Pass& pass, const Kept& saved, Matrix dcombined, const Kept& grad,
                        Matrix dx, const Beside& beside, Arena& arena) const;
 
@@ -198,6 +239,9 @@ class MultiHeadAttention final : public Branch, public Contrastive {
   Streams streams_;
   std::unique_ptr<Projections> projections_;
   std::vector<std::size_t> first_columns_;  // of each given stream, in what its source gives
+  std::unique_ptr<Norm> query_norm_;
+  std::unique_ptr<Norm> key_norm_;
+  std::vector<Normed> normed_;
   std::optional<Linear> out_;
   std::vector<StreamAdapter> adapters_;
   std::optional<Adapter> out_adapter_;

@@ -545,7 +545,7 @@ TEST(Streams, OfAGroupAreAlike) {
 
 TEST(Streams, OfAnotherWidthThanTheRotaryTableAreRefused) {
   Case c = case_named("narrow_keys");
-  const auto table = std::make_shared<RotaryTable>(Rotary{}, 20, 4);
+  const auto table = std::make_shared<RotaryTable>(RotaryConfig{}, 20, 4);
   table->allocate();
   c.config.rotary = table;
   Runner run(c);

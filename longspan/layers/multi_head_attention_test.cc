@@ -99,8 +99,9 @@ class MultiHeadAttentionCases : public ::testing::TestWithParam<Case> {};
 TEST_P(MultiHeadAttentionCases, KeepsItsPromises) {
   Case c = GetParam();
   if (c.rotary) {
-    const auto table = std::make_shared<RotaryTable>(Rotary{kBase, c.interleaved}, 20,
-                                                     c.config.d_model / c.config.heads);
+    const auto table =
+        std::make_shared<RotaryTable>(RotaryConfig{.base = kBase, .interleaved = c.interleaved}, 20,
+                                      c.config.d_model / c.config.heads);
     table->allocate();
     c.config.rotary = table;
   }
@@ -144,8 +145,8 @@ TEST(MultiHeadAttention, RefusesWhatItCannotBuild) {
 }
 
 TEST(RotaryTable, NeedsAnEvenWidthAndEnoughPositions) {
-  EXPECT_THROW(RotaryTable(Rotary{}, 4, 3), Error);
-  RotaryTable table(Rotary{}, 4, 2);
+  EXPECT_THROW(RotaryTable(RotaryConfig{}, 4, 3), Error);
+  RotaryTable table(RotaryConfig{}, 4, 2);
   std::vector<float> x(6, 1.0F);
   EXPECT_THROW(table.apply(Heads(x.data(), 1, 1, 3, 2), 1, false), Error) << "not allocated";
   table.allocate();

@@ -3,11 +3,11 @@
 namespace longspan {
 
 Norm::Norm(Parameters& parameters, const std::string& name, NormKind kind, std::size_t d,
-           float epsilon, Role role)
+           float epsilon, Role role, bool shifts)
     : kind_(kind),
       epsilon_(epsilon),
       gamma_(&parameters.declare(name + ".weight", d, Initializer::ones(), role)) {
-  if (kind == NormKind::kLayer) {
+  if (kind == NormKind::kLayer && shifts) {
     beta_ = &parameters.declare(name + ".bias", d, Initializer::zeros(), role);
   }
 }

@@ -19,8 +19,9 @@ class Norm {
     std::span<float> inverse;  // 1/σ [rows]
   };
 
+  // LayerNorm `shifts` by a β, or scales only.
   Norm(Parameters& parameters, const std::string& name, NormKind kind, std::size_t d, float epsilon,
-       Role role = Role::kNorm);
+       Role role = Role::kNorm, bool shifts = true);
 
   Saved save(std::size_t rows, Arena& arena) const;
 

@@ -14,17 +14,18 @@ constexpr std::size_t kHuge[] = {(std::size_t{1} << 61U) + 1, std::size_t{1} << 
 
 TEST(Positions, TablesThatNoMachineHoldsAreRefused) {
   for (const std::size_t positions : kHuge) {
-    const std::string sinusoids = message_of([&] { sinusoidal_table(positions, 8); });
+    const std::string sinusoids =
+        message_of([&] { sinusoidal_table(PositionKind::kSinusoidal, positions, 8); });
     EXPECT_NE(sinusoids.find("[positions] the tables of positions need"), std::string::npos)
         << sinusoids;
-    RotaryTable rotary({10000.0F, true}, positions, 8);
+    RotaryTable rotary({}, positions, 8);
     const std::string angles = message_of([&] { rotary.allocate(); });
     EXPECT_NE(angles.find("[positions] the tables of positions need"), std::string::npos) << angles;
   }
 }
 
 TEST(Positions, BehindTheTableAreRefused) {
-  RotaryTable rotary({10000.0F, true}, 4, 2);
+  RotaryTable rotary({}, 4, 2);
   rotary.allocate();
   std::vector<float> x(8);
   const Heads heads(x.data(), 1, 1, 4, 2);

@@ -16,6 +16,11 @@ const Contrastive& Residual::compared() const {
 }
 
 ResidualOutputs Residual::take_outputs(const Pass& pass, Matrix y, Arena& arena) const {
+  require(norm_ != nullptr &&
+              (post_norm() || wiring_ == Wiring::kPreNorm || wiring_ == Wiring::kReversible),
+          "[rule] two passes are compared in layers with pre, post or reversible wiring and their "
+          "norms; these are {}{}",
+          Choice<Wiring>(wiring_).name(), norm_ == nullptr ? " without one" : "");
   const Place::Scope place(branch_->meter_name(), Phase::kForward);
   ResidualOutputs outputs;
   if (!norm_->frozen()) outputs.norm = post_norm() ? y : arena.matrix(pass.rows(), d_model_);

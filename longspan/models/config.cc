@@ -71,6 +71,27 @@ void check_stages(const ModelConfig& c) {
           c.family, c.wiring);
 }
 
+// What differs from the width of the model, and what only some wirings have.
+void check_widths(const ModelConfig& c) {
+  const std::size_t embedded = c.embedding_width == 0 ? c.d_model : c.embedding_width;
+  const std::size_t read = c.output_width == 0 ? c.d_model : c.output_width;
+  const bool shares = c.tied && c.head == HeadKind::kLanguage && c.streams == StreamEnd::kMean;
+  require(!shares || embedded == read,
+          "[model] outputs are taken at a width of {} by a table of {}; need equal widths, or "
+          "tied=false",
+          read, embedded);
+  require(read == c.d_model || c.head_transform,
+          "[model] output_width={} without a transform of the head; need head_transform", read);
+  require(c.first_norm || c.wiring == Wiring::kPreNorm,
+          "[model] first_norm=false with {} wiring; need pre", c.wiring);
+  require(!c.shared_layers || c.frozen_layers == 0,
+          "[model] {} frozen layers, and all share their weights; need none", c.frozen_layers);
+  require(c.logit_scale > 0.0F && std::isfinite(c.logit_scale),
+          "[model] logit_scale is {}; need a positive number", c.logit_scale);
+  require(c.logit_cap >= 0.0F && std::isfinite(c.logit_cap),
+          "[model] logit_cap is {}; need a number of 0 or more", c.logit_cap);
+}
+
 }  // namespace
 
 std::string turn_of(const std::string& specification, std::size_t layer) {
@@ -101,6 +122,8 @@ void check(const ModelConfig& c) {
   const std::unique_ptr<Loss> loss = make_loss(c.loss);
   require(loss->classifies() || c.head != HeadKind::kLanguage,
           "[model] the loss {} of a language model; need a classifier or tagger head", c.loss);
+  require(!loss->classifies() || c.head != HeadKind::kStates,
+          "[model] the loss {} of hidden states, which are no classes; need squared-error", c.loss);
   require(!loss->reads_states() || c.head == HeadKind::kLanguage || c.head == HeadKind::kTagger,
           "[model] the loss {} with a {} head, whose outputs are not of tokens; need a language or "
           "tagger head, or hidden_weight=0",
@@ -111,9 +134,11 @@ void check(const ModelConfig& c) {
   check_positive("vocab", c.vocab);
   check_positive("max_length", c.max_length);
   if (c.family == Family::kEncoderDecoder) check_positive("decoder_layers", c.decoder_layers);
-  if (c.head != HeadKind::kLanguage) check_positive("classes", c.classes);
-  require(c.head == HeadKind::kLanguage || c.family == Family::kEncoder ||
-              c.family == Family::kPerceptron ||
+  if (c.head != HeadKind::kLanguage && c.head != HeadKind::kStates) {
+    check_positive("classes", c.classes);
+  }
+  require(c.head == HeadKind::kLanguage || c.head == HeadKind::kStates ||
+              c.family == Family::kEncoder || c.family == Family::kPerceptron ||
               (c.head == HeadKind::kTagger && c.family == Family::kDecoder),
           "[model] a {} head on a {}; need an encoder", c.head, c.family);
   require(c.head != HeadKind::kPairs || (!c.head_transform && !c.head_norm),
@@ -135,8 +160,10 @@ void check(const ModelConfig& c) {
            (!c.tied || c.head != HeadKind::kLanguage)),
       "[model] concatenated streams end twice as wide; need reversible wiring, one stack and an "
       "untied head");
-  require(c.family == Family::kPerceptron || c.d_model % c.heads == 0,
-          "[model] width {} does not divide into {} heads; need a multiple", c.d_model, c.heads);
+  require(c.family == Family::kPerceptron || c.head_width > 0 || c.d_model % c.heads == 0,
+          "[model] width {} does not divide into {} heads; need a multiple, or head_width",
+          c.d_model, c.heads);
+  check_widths(c);
   require(c.kv_heads == 0 || c.heads % c.kv_heads == 0,
           "[model] {} heads cannot share {} key-value heads; need a divisor", c.heads, c.kv_heads);
   require(c.dropout >= 0.0F && c.dropout < 1.0F, "[model] dropout is {}; need 0 ≤ dropout < 1",

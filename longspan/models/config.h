@@ -30,7 +30,7 @@ struct ModelConfig {
   std::size_t heads = 4;
   std::size_t kv_heads = 0;    // 0: as many as heads
   std::size_t head_width = 0;  // of a query, key and value; 0: d_model / heads
-  std::size_t d_ff = 0;      // 0: 4·d_model
+  std::size_t d_ff = 0;        // 0: 4·d_model
   std::size_t vocab = 256;
   std::size_t max_length = 64;
   std::size_t classes = 0;  // of a classifier, a tagger or a head of pairs
@@ -42,7 +42,9 @@ struct ModelConfig {
   // What follows it in a layer: dense, or experts:key=value,…; several likewise.
   std::string feed_forward = "dense";
   Choice<Wiring> wiring = Wiring::kPreNorm;
-  bool final_norm = true;  // of pre and reversible wiring, behind the last layer
+  bool first_norm = true;      // of pre wiring, before the first branch
+  bool final_norm = true;      // of all wirings but post, behind the last layer
+  bool shared_layers = false;  // all layers have the weights of the first
   // Layers of each stage of an encoder, "4|4|4", between which its sequences are pooled; the layers
   // that remain run at full length again, behind the sum with what the first stage gave. Empty: one.
   std::string stages;
@@ -67,25 +69,28 @@ struct ModelConfig {
   std::string rotary;
   Choice<QueryNorm> query_norm = QueryNorm::kNone;  // of queries and keys, before they are rotated
   bool bias = true;
-  bool attention_bias = true;     // in the projections of attention too, where there are biases
-  bool projection_bias = true;    // of these, in those of queries, keys and values
-  bool output_bias = true;        // and behind the heads
-  bool feed_forward_bias = true;  // in the feed-forward, where there are biases
-  bool tied = true;            // the softmax layer shares the token table
-  bool shared_table = true;    // encoder and decoder look tokens up in one table
-  bool head_bias = false;      // of the softmax layer or classifier
+  bool attention_bias = true;       // in the projections of attention too, where there are biases
+  bool projection_bias = true;      // of these, in those of queries, keys and values
+  bool output_bias = true;          // and behind the heads
+  bool feed_forward_bias = true;    // in the feed-forward, where there are biases
+  bool tied = true;                 // the softmax layer shares the token table
+  bool shared_table = true;         // encoder and decoder look tokens up in one table
+  bool head_bias = false;           // of the softmax layer or classifier
+  bool head_constant_bias = false;  // one beside it that is not trained
   bool head_transform = false;
+  bool head_transform_bias = true;
   Choice<Activation> head_activation = Activation::kGelu;
   bool head_norm = false;
   std::size_t output_width = 0;  // at which the transform ends, and outputs are taken; 0: d_model
   float logit_scale = 1.0F;
-  float logit_cap = 0.0F;  // c·tanh(x/c) of the scaled logits; 0: none
+  float logit_cap = 0.0F;            // c·tanh(x/c) of the scaled logits; 0: none
   Choice<Pool> pool = Pool::kFirst;  // of a classifier or a head of pairs
   bool embedding_norm = false;
   bool embedding_projection = false;  // a matrix behind the norm
-  std::size_t embedding_width = 0;    // of all before that; 0: d_model
-  bool embedding_scale = false;       // token vectors are multiplied by √d_model
-  bool embedding_mask = false;        // padding is embedded as zeros
+  bool embedding_projection_bias = true;
+  std::size_t embedding_width = 0;  // of all before that; 0: d_model
+  bool embedding_scale = false;     // token vectors are multiplied by √d_model
+  bool embedding_mask = false;      // padding is embedded as zeros
   std::size_t token_types = 0;
   bool embedding_types = true;  // they have vectors; else attention alone is told of them
   std::int64_t padding_token = -1;
@@ -97,13 +102,20 @@ struct ModelConfig {
   float init_deviation = 0.02F;
 
   // What the head tells apart.
-  std::size_t outputs() const { return head == HeadKind::kLanguage ? vocab : classes; }
+  std::size_t outputs() const {
+    if (head == HeadKind::kStates) return d_model;
+    return head == HeadKind::kLanguage ? vocab : classes;
+  }
+  // Whether a sequence has one output; states have where a transform pools them.
+  bool pools() const {
+    return head == HeadKind::kClassifier || head == HeadKind::kPairs ||
+           (head == HeadKind::kStates && head_transform);
+  }
   // Sequences that one example has.
   std::size_t sequences_each() const { return head == HeadKind::kPairs ? 2 : 1; }
   // Rows of scores, of so many sequences.
   std::size_t output_rows(std::size_t batch, std::size_t length) const {
-    const bool whole = head == HeadKind::kClassifier || head == HeadKind::kPairs;
-    return whole ? batch / sequences_each() : batch * length;
+    return pools() ? batch / sequences_each() : batch * length;
   }
   std::size_t feed_forward_width() const { return d_ff == 0 ? 4 * d_model : d_ff; }
 
@@ -130,7 +142,9 @@ struct ModelConfig {
     see("cross_attention", cross_attention);
     see("feed_forward", feed_forward);
     see("wiring", wiring);
+    see("first_norm", first_norm);
     see("final_norm", final_norm);
+    see("shared_layers", shared_layers);
     see("stages", stages);
     see("stage_pool", stage_pool);
     see("stage_cls", stage_cls);
@@ -158,7 +172,9 @@ struct ModelConfig {
     see("tied", tied);
     see("shared_table", shared_table);
     see("head_bias", head_bias);
+    see("head_constant_bias", head_constant_bias);
     see("head_transform", head_transform);
+    see("head_transform_bias", head_transform_bias);
     see("head_activation", head_activation);
     see("head_norm", head_norm);
     see("output_width", output_width);
@@ -167,6 +183,7 @@ struct ModelConfig {
     see("pool", pool);
     see("embedding_norm", embedding_norm);
     see("embedding_projection", embedding_projection);
+    see("embedding_projection_bias", embedding_projection_bias);
     see("embedding_width", embedding_width);
     see("embedding_scale", embedding_scale);
     see("embedding_mask", embedding_mask);
@@ -181,6 +198,11 @@ struct ModelConfig {
     see("init_deviation", init_deviation);
   }
 };
+
+// Of a query and key.
+inline std::size_t head_width_of(const ModelConfig& c) {
+  return c.head_width == 0 ? c.d_model / c.heads : c.head_width;
+}
 
 // What a layer takes of "a|b", whose parts the layers take in turn.
 std::string turn_of(const std::string& specification, std::size_t layer);

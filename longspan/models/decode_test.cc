@@ -152,6 +152,47 @@ INSTANTIATE_TEST_SUITE_P(Cases, Decode, ::testing::ValuesIn(cases()), [](const a
   return testing::test_name(instance.param.name);
 });
 
+// A cache of layers with a window holds what they read and no more: it forgets while it is filled,
+// from long prompts too.
+TEST(DecodeWindow, CacheRolls) {
+  constexpr std::size_t kLength = 1500;
+  ModelConfig c;
+  c.layers = 2;
+  c.d_model = 16;
+  c.heads = 2;
+  c.kv_heads = 1;
+  c.vocab = 13;
+  c.max_length = kLength;
+  c.positions = PositionKind::kRotary;
+  c.attention = "flash:before=70,sinks=true|flash:before=3";
+  Model model(c);
+  model.allocate(1);
+  testing::randomize(model.parameters(), 5);
+  const BatchData data(c, {.batch = 2, .length = kLength}, 3);
+  const ConstMatrix whole = model.logits(data.view());
+  const std::vector<float> want(whole.data, whole.data + whole.size());
+  Arena memory(model.cache_bytes(2, kLength));
+  EXPECT_LT(memory.capacity(), std::size_t{2} * 4 * 2 * 8 * 2 * kLength / 2);  // half of all
+  std::vector<DecodeCache> caches = model.make_caches(2, kLength, memory);
+  std::size_t done = 0;
+  for (const std::size_t count : {5U, 900U, 1U, 1U, 130U, 1U, 64U, 1U, 397U}) {
+    std::vector<std::int32_t> tokens;
+    for (std::size_t b = 0; b < 2; ++b) {
+      const auto from = data.tokens.begin() + static_cast<std::ptrdiff_t>(b * kLength + done);
+      tokens.insert(tokens.end(), from, from + static_cast<std::ptrdiff_t>(count));
+    }
+    const ConstMatrix got = model.decode({.batch = 2, .length = count, .tokens = tokens}, caches);
+    done += count;
+    for (std::size_t b = 0; b < 2; ++b) {
+      for (std::size_t j = 0; j < c.vocab; ++j) {
+        const float expected = want[(b * kLength + done - 1) * c.vocab + j];
+        ASSERT_NEAR(got.row(b)[j], expected, 2e-5F) << done;
+      }
+    }
+  }
+  EXPECT_EQ(done, kLength);
+}
+
 // The encoder runs once; what it gave is in the caches of cross-attention from then on.
 TEST(DecodeTranslator, EqualsTheWholeSequence) {
   for (const std::string cross : {"flash", "performer", "linear", "linformer"}) {

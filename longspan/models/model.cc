@@ -14,6 +14,28 @@ namespace longspan {
 
 namespace {
 
+using RotaryTables = std::vector<std::shared_ptr<RotaryTable>>;
+
+// Of the layers in turn; equal ones share a table, and null is none.
+RotaryTables make_rotary(const ModelConfig& c) {
+  RotaryTables tables;
+  std::vector<RotaryConfig> known;
+  for (const std::string& turn : split_list(c.rotary, '|')) {
+    const std::size_t i = tables.size();
+    tables.emplace_back();
+    known.emplace_back();
+    if (turn == "none") continue;
+    known[i] = rotary_of(turn, {.base = c.rotary_base, .interleaved = c.rotary_interleaved});
+    for (std::size_t j = 0; j < i; ++j) {
+      if (tables[j] != nullptr && known[j] == known[i]) tables[i] = tables[j];
+    }
+    if (tables[i] == nullptr) {
+      tables[i] = std::make_shared<RotaryTable>(known[i], c.max_length, head_width_of(c));
+    }
+  }
+  return tables;
+}
+
 // The side of a model that a stack is.
 struct Side {
   bool causal = false;
@@ -38,9 +60,9 @@ std::string unpooled(const std::string& mixer) {
   return "pooled:" + mixer.substr(kAttention.size());
 }
 
-StackConfig stack_config(const ModelConfig& c, const Side& side,
-                         const std::shared_ptr<const RotaryTable>& rotary) {
+StackConfig stack_config(const ModelConfig& c, const Side& side, const RotaryTables& rotary) {
   StackConfig s;
+  s.rotary.assign(rotary.begin(), rotary.end());
   if (!side.causal) s.stages = stages_config(c);
   const Stages stages(s.stages, side.layers);
   std::size_t branches = 0;
@@ -61,26 +83,34 @@ StackConfig stack_config(const ModelConfig& c, const Side& side,
   s.block.attention = {.d_model = c.d_model,
                        .heads = c.heads,
                        .kv_heads = c.kv_heads == 0 ? c.heads : c.kv_heads,
+                       .head_width = c.head_width,
                        .causal = side.causal,
-                       .bias = c.bias && c.attention_bias,
+                       .bias = c.bias && c.attention_bias && c.projection_bias,
+                       .output_bias = c.bias && c.attention_bias && c.output_bias,
+                       .query_norm = c.query_norm,
+                       .norm = c.norm,
+                       .norm_bias = c.norm_bias,
+                       .norm_epsilon = c.norm_epsilon,
                        .dropout = c.dropout,
                        .deviation = c.init_deviation,
                        .output_deviation = output_deviation,
                        .max_length = c.max_length,
                        .lora_rank = c.lora_rank,
-                       .lora_alpha = c.lora_alpha,
-                       .rotary = rotary};
+                       .lora_alpha = c.lora_alpha};
   s.block.feed_forward = {.d_model = c.d_model,
                           .d_ff = c.feed_forward_width(),
                           .activation = c.activation,
                           .gated = c.gated,
-                          .bias = c.bias,
+                          .bias = c.bias && c.feed_forward_bias,
                           .deviation = c.init_deviation,
                           .output_deviation = output_deviation};
   s.wiring = c.wiring;
+  s.shared = c.shared_layers;
+  s.first_norm = c.first_norm;
   s.final_norm = c.final_norm;
   s.concatenates = c.streams == StreamEnd::kConcat;
   s.norm = c.norm;
+  s.norm_bias = c.norm_bias;
   s.epsilon = c.norm_epsilon;
   s.dropout = c.dropout;
   s.checkpointing = c.checkpointing;
@@ -90,6 +120,7 @@ StackConfig stack_config(const ModelConfig& c, const Side& side,
 EmbeddingConfig embedding_config(const ModelConfig& c) {
   return {.vocab = c.vocab,
           .d_model = c.d_model,
+          .width = c.embedding_width,
           .max_length = c.max_length,
           .positions = c.positions,
           .position_offset = c.position_offset,
@@ -101,7 +132,9 @@ EmbeddingConfig embedding_config(const ModelConfig& c) {
           .masked = c.embedding_mask,
           .norm = c.embedding_norm,
           .projection = c.embedding_projection,
+          .projection_bias = c.embedding_projection_bias,
           .norm_kind = c.norm,
+          .norm_bias = c.norm_bias,
           .epsilon = c.norm_epsilon,
           .dropout = c.dropout,
           .deviation = c.init_deviation,
@@ -110,17 +143,23 @@ EmbeddingConfig embedding_config(const ModelConfig& c) {
 
 HeadConfig head_config(const ModelConfig& c) {
   const bool pairs = c.head == HeadKind::kPairs;
-  const bool pools = pairs || (c.head == HeadKind::kClassifier && c.family != Family::kPerceptron);
+  const bool pools = c.pools() && c.family != Family::kPerceptron;
   return {.d_model = c.streams == StreamEnd::kConcat ? 2 * c.d_model : c.d_model,
-          .outputs = c.outputs(),
+          .outputs = c.head == HeadKind::kStates ? 0 : c.outputs(),
           .pool = pools ? std::optional<Pool>(c.pool) : std::nullopt,
           .pair_width = pairs ? c.feed_forward_width() : 0,
           .transform = c.head_transform,
+          .transform_bias = c.head_transform_bias,
           .activation = c.head_activation,
           .transform_norm = c.head_norm,
           .norm_kind = c.norm,
+          .norm_bias = c.norm_bias,
           .epsilon = c.norm_epsilon,
+          .width = c.output_width,
+          .scale = c.logit_scale,
+          .cap = c.logit_cap,
           .bias = c.head_bias,
+          .constant_bias = c.head_constant_bias,
           .deviation = c.family == Family::kPerceptron
                            ? std::sqrt(2.0F / static_cast<float>(c.d_model))
                            : c.init_deviation};
@@ -146,10 +185,7 @@ Model::Model(const ModelConfig& config)
     make_head(nullptr);
     return;
   }
-  if (config.positions == PositionKind::kRotary) {
-    rotary_ = std::make_shared<RotaryTable>(Rotary{config.rotary_base, config.rotary_interleaved},
-                                            config.max_length, config.d_model / config.heads);
-  }
+  if (config.positions == PositionKind::kRotary) rotary_ = make_rotary(config);
   const EmbeddingConfig embedding = embedding_config(config);
   const bool both = has_encoder() && has_decoder();
   if (has_encoder()) {
@@ -250,7 +286,9 @@ void Model::allocate(RandomKey seed, Purpose purpose) {
   prepare_products();
   parameters_->allocate(purpose);
   parameters_->initialize(seed, draw_normal);
-  if (rotary_ != nullptr) rotary_->allocate();
+  for (const std::shared_ptr<RotaryTable>& table : rotary_) {
+    if (table != nullptr) table->allocate();
+  }
   if (encoder_embedding_) encoder_embedding_->allocate();
   if (decoder_embedding_) decoder_embedding_->allocate();
 }

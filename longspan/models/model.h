@@ -302,8 +302,8 @@ class Model {
   void take_memory(const Batch& batch, bool training, std::size_t bytes);
 
   ModelConfig config_;
-  std::unique_ptr<Parameters> parameters_;  // layers point into it
-  std::shared_ptr<RotaryTable> rotary_;
+  std::unique_ptr<Parameters> parameters_;            // layers point into it
+  std::vector<std::shared_ptr<RotaryTable>> rotary_;  // of the layers in turn
   std::optional<Embedding> encoder_embedding_;
   std::optional<Stack> encoder_;
   std::optional<Embedding> decoder_embedding_;

@@ -7,33 +7,51 @@
 
 namespace longspan {
 
-namespace {}  // namespace
-
 Stack::Stack(Parameters& parameters, const std::string& name, const StackConfig& config)
     : config_(config), stages_(config.stages, config.layers.size()) {
   for (std::size_t layer = 0; layer < layers(); ++layer) {
     first_.push_back(residuals_.size());
-    const std::string block = name + "." + std::to_string(layer);
-    const Place::Block here(layer);
-    for (const std::string& specification : config.layers[layer]) {
-      const BranchKind* kind = find_branch(specification);
-      const std::string_view branch_name = kind == nullptr ? "" : kind->place;
-      const Place::Scope of_branch(branch_name, Phase::kForward);
-      const std::string place = block + "." + std::string(branch_name);
-      auto branch = make_branch(
-          specification, {parameters, config_.block, place, name, layer, stages_.step(layer)});
-      residuals_.emplace_back(
-          std::move(branch),
-          std::make_unique<Norm>(parameters, place + "_norm", config.norm, width(), config.epsilon),
-          config.wiring, width(), config.dropout);
-      layer_.push_back(layer);
-    }
+    const Parameters::Sharing sharing(parameters, config.shared && layer > 0);
+    add_layer(parameters, name, layer);
   }
   first_.push_back(residuals_.size());
   if (config.wiring != Wiring::kPostNorm && config.final_norm) {
     final_norm_ = std::make_unique<Norm>(parameters, name + ".norm", config.norm, output_width(),
-                                         config.epsilon);
+                                         config.epsilon, Role::kNorm, config.norm_bias);
   }
+}
+
+void Stack::add_layer(Parameters& parameters, const std::string& name, std::size_t layer) {
+  const std::string block = name + "." + std::to_string(config_.shared ? 0 : layer);
+  const Place::Block here(layer);
+  BlockConfig own = config_.block;
+  if (!config_.rotary.empty()) {
+    own.attention.rotary = config_.rotary[layer % config_.rotary.size()];
+  }
+  for (const std::string& specification : config_.layers[layer]) {
+    const BranchKind* kind = find_branch(specification);
+    const std::string_view branch_name = kind == nullptr ? "" : kind->place;
+    const Place::Scope of_branch(branch_name, Phase::kForward);
+    const std::string place = block + "." + std::string(branch_name);
+    auto branch =
+        make_branch(specification, {parameters, own, place, name, layer, stages_.step(layer)});
+    residuals_.emplace_back(std::move(branch), make_norms(parameters, place), config_.wiring,
+                            width(), config_.dropout);
+    layer_.push_back(layer);
+  }
+}
+
+ResidualNorms Stack::make_norms(Parameters& parameters, const std::string& place) const {
+  const auto norm = [&](const char* own) {
+    return std::make_unique<Norm>(parameters, place + own, config_.norm, width(), config_.epsilon,
+                                  Role::kNorm, config_.norm_bias);
+  };
+  const bool first = residuals_.size() == first_.back();  // of its layer
+  ResidualNorms norms;
+  const bool none = !config_.first_norm && residuals_.empty();
+  if (!none && (first || config_.wiring != Wiring::kParallelShared)) norms.in = norm("_norm");
+  if (config_.wiring == Wiring::kSandwich) norms.out = norm("_out_norm");
+  return norms;
 }
 
 Pass Stack::pass_of(const Pass& pass, std::size_t i) const {
@@ -113,6 +131,7 @@ Matrix Stack::finish(const Pass& pass, Matrix x, Norm::Saved* saved, Arena& aren
 
 void Stack::run_layer(const Pass& pass, std::size_t layer, Matrix x, Matrix y, ResidualSaved* saved,
                       const StackBeside& beside, Arena& arena) const {
+  if (parallel()) return run_parallel(pass, layer, x, y, saved, beside, arena);
   for (std::size_t i = first_[layer]; i < first_[layer + 1]; ++i) {
     const Place::Scope place(residuals_[i].branch().meter_name(), Phase::kForward);
     const Matrix to = i + 1 == first_[layer + 1] ? y : arena.matrix(pass.rows(), width());
@@ -167,15 +186,22 @@ Matrix Stack::forward(const Pass& pass, Matrix x, Tape& tape, const StackBeside&
       const Arena::Frame frame(arena);
       run_layer(pass, layer, tape.inputs[layer], tape.output, nullptr, beside, arena);
     }
+  } else if (parallel()) {
+    tape.residuals.resize(residuals_.size());
+    Matrix y = arena.matrix(pass.rows(), width());
+    for (std::size_t layer = config_.frozen; layer < layers(); ++layer) {
+      const Place::Block block(layer);
+      run_parallel(pass, layer, tape.output, y, &tape.residuals[first_[layer]], beside, arena);
+      std::swap(tape.output, y);
+    }
   } else {
-    // Backward reads the input of a post-norm sublayer, but of a pre-norm one only what the
-    // sublayer itself keeps: there two buffers take turns.
+    // Where backward reads only what the sublayers themselves keep, two buffers take turns.
     tape.residuals.resize(residuals_.size());
     Matrix y;
     for (std::size_t i = frozen_sublayers(); i < residuals_.size(); ++i) {
       const Place::Block block(layer_[i]);
       const Place::Scope place(residuals_[i].branch().meter_name(), Phase::kForward);
-      if (i == frozen_sublayers() || post_norm()) y = arena.matrix(pass.rows(), width());
+      if (i == frozen_sublayers() || keeps_inputs()) y = arena.matrix(pass.rows(), width());
       residuals_[i].forward(pass_of(pass, i), tape.output, y, &tape.residuals[i],
                             beside_of(beside, i), arena);
       std::swap(tape.output, y);
@@ -199,12 +225,21 @@ Matrix Stack::backward(const Pass& pass, Tape& tape, Matrix g, const StackBeside
     backward_layers(pass, tape, g, beside, arena);
     return g;
   }
-  for (std::size_t i = residuals_.size(); i-- > frozen_sublayers();) {
-    const Place::Block block(layer_[i]);
-    if (ends_block(i)) receive(tape, layer_[i], g, beside);
-    residuals_[i].backward(pass_of(pass, i), tape.residuals[i], g, beside_of(beside, i), arena);
+  for (std::size_t layer = layers(); layer-- > config_.frozen;) {
+    const Place::Block block(layer);
+    receive(tape, layer, g, beside);
+    backward_layer(pass, layer, &tape.residuals[first_[layer]], g, beside, arena);
   }
   return g;
+}
+
+void Stack::backward_layer(const Pass& pass, std::size_t layer, const ResidualSaved* saved,
+                           Matrix g, const StackBeside& beside, Arena& arena) const {
+  if (parallel()) return backward_parallel(pass, layer, saved, g, beside, arena);
+  for (std::size_t i = first_[layer + 1]; i-- > first_[layer];) {
+    residuals_[i].backward(pass_of(pass, i), saved[i - first_[layer]], g, beside_of(beside, i),
+                           arena);
+  }
 }
 
 void Stack::backward_final_norm(const Tape& tape, Matrix g) const {
@@ -233,10 +268,7 @@ void Stack::backward_layers(const Pass& pass, Tape& tape, Matrix g, const StackB
       run_layer(pass, layer, tape.inputs[layer], y, tape.residuals.data(), beside, arena);
     }
     receive(tape, layer, g, beside);
-    for (std::size_t i = first_[layer + 1]; i-- > first;) {
-      residuals_[i].backward(pass_of(pass, i), tape.residuals[i - first], g, beside_of(beside, i),
-                             arena);
-    }
+    backward_layer(pass, layer, tape.residuals.data(), g, beside, arena);
   }
 }
 
@@ -270,7 +302,16 @@ Matrix Stack::infer(const Pass& pass, Matrix x, const StackBeside& beside, Arena
   if (stages_.active()) return run_stages(pass, x, nullptr, beside, arena);
   Matrix other = arena.matrix(pass.rows(), width());
   if (reversible()) copy(x, other);
-  for (std::size_t i = 0; i < residuals_.size(); ++i) {
+  for (std::size_t layer = 0; parallel() && layer < layers(); ++layer) {
+    const Place::Block block(layer);
+    run_parallel(pass, layer, x, other, nullptr, beside, arena);
+    std::swap(x, other);
+    show(first_[layer + 1] - 1, x, beside);
+    for (std::size_t i = first_[layer]; !beside.caches.empty() && i < first_[layer + 1]; ++i) {
+      beside.caches[i].used += pass.length;
+    }
+  }
+  for (std::size_t i = 0; !parallel() && i < residuals_.size(); ++i) {
     const Place::Block block(layer_[i]);
     const Pass own = pass_of(pass, i);
     const Beside by = beside_of(beside, i);

@@ -10,6 +10,9 @@
 // again, so the memory of the activations does not grow with depth (Gomez et al., 2017; Kitaev et
 // al., 2020).
 //
+// Parallel: the branches of a layer read the same, norm(x), and their sum is added to x. Each has a
+// norm of its own, or all share one (Black et al., 2022; Wang & Komatsuzaki, 2021).
+//
 // A stack may have stages, between which its sequences change their length (stages.h).
 //
 // With checkpointing a layer keeps its input only and is computed again on the way back (Chen et
@@ -34,10 +37,15 @@ struct StackConfig {
   // The branches of each layer, as make_branch() takes them.
   std::vector<std::vector<std::string>> layers;
   BlockConfig block;
+  // Of the layers in turn; none: queries and keys are not rotated.
+  std::vector<std::shared_ptr<const RotaryTable>> rotary;
   Wiring wiring = Wiring::kPreNorm;
+  bool shared = false;        // all layers have the weights of the first
+  bool first_norm = true;     // pre-norm: the first branch has one
   bool final_norm = true;     // unless post-norm
   bool concatenates = false;  // the reversible streams at the end
   NormKind norm = NormKind::kLayer;
+  bool norm_bias = true;
   float epsilon = 1e-5F;
   float dropout = 0.0F;
   bool checkpointing = false;
@@ -141,6 +149,13 @@ class Stack {
   std::size_t frozen_sublayers() const { return first_[config_.frozen]; }
   bool post_norm() const { return config_.wiring == Wiring::kPostNorm; }
   bool reversible() const { return config_.wiring == Wiring::kReversible; }
+  bool parallel() const {
+    return config_.wiring == Wiring::kParallel || config_.wiring == Wiring::kParallelShared;
+  }
+  // Whether backward reads the inputs of sublayers themselves.
+  bool keeps_inputs() const { return post_norm() || config_.wiring == Wiring::kReordered; }
+  void add_layer(Parameters& parameters, const std::string& name, std::size_t layer);
+  ResidualNorms make_norms(Parameters& parameters, const std::string& place) const;
   Matrix take_output(const Pass& pass, Arena& arena) const {
     return arena.matrix(pass.rows(), output_width());
   }
@@ -150,6 +165,14 @@ class Stack {
   // One layer without keeping anything but its output, or keeping all in `saved`.
   void run_layer(const Pass& pass, std::size_t layer, Matrix x, Matrix y, ResidualSaved* saved,
                  const StackBeside& beside, Arena& arena) const;
+  // The same of a parallel layer; what its branches save is taken before y is written.
+  void run_parallel(const Pass& pass, std::size_t layer, ConstMatrix x, Matrix y,
+                    ResidualSaved* saved, const StackBeside& beside, Arena& arena) const;
+  // g is dy on entry and dx on return.
+  void backward_layer(const Pass& pass, std::size_t layer, const ResidualSaved* saved, Matrix g,
+                      const StackBeside& beside, Arena& arena) const;
+  void backward_parallel(const Pass& pass, std::size_t layer, const ResidualSaved* saved, Matrix g,
+                         const StackBeside& beside, Arena& arena) const;
   Matrix forward_frozen(const Pass& pass, Matrix x, const StackBeside& beside, Arena& arena) const;
   void forward_streams(const Pass& pass, Matrix x, Tape& tape, const StackBeside& beside,
                        Arena& arena) const;
@@ -158,8 +181,6 @@ class Stack {
   void backward_final_norm(const Tape& tape, Matrix g) const;
   // The signal of a block's output, where it does not come from the block behind.
   void receive(const Tape& tape, std::size_t block, Matrix g, const StackBeside& beside) const;
-  // Whether a residual is the last of its block.
-  bool ends_block(std::size_t i) const { return i + 1 == first_[layer_[i] + 1]; }
   Matrix backward_streams(const Pass& pass, Tape& tape, Matrix g, const StackBeside& beside,
                           Arena& arena) const;
   void check_stages(const Pass& pass) const;

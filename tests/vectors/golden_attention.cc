@@ -1,7 +1,10 @@
 #include "tests/vectors/golden_attention.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "longspan/attention/registry.h"
 #include "longspan/base/error.h"
 
 namespace longspan::golden {
@@ -31,8 +34,11 @@ AttentionCase::AttentionCase(const Case& golden)
   in.mask.key_lengths = key_lengths;
 }
 
-void run_attention(const Case& golden, const Attention& attention, Comparison& comparison) {
-  AttentionCase c(golden);
+namespace {
+
+// Leaves signals for the gradients of the mechanism's own parameters.
+std::vector<float> compare_attention(const Attention& attention, AttentionCase& c,
+                                     Comparison& comparison) {
   const AttentionCost cost = attention.cost(shape_of(c.in));
   Arena arena(std::max(cost.forward_scratch, cost.backward_scratch));
   std::vector<float> saved(cost.saved);
@@ -58,6 +64,37 @@ void run_attention(const Case& golden, const Attention& attention, Comparison& c
   comparison.gradient("grad.q", dq);
   comparison.gradient("grad.k", dk);
   comparison.gradient("grad.v", dv);
+  return signals;
+}
+
+}  // namespace
+
+void run_attention(const Case& golden, const Attention& attention, Comparison& comparison) {
+  AttentionCase c(golden);
+  compare_attention(attention, c, comparison);
+}
+
+void run_sited_attention(const Case& golden, const std::string& specification,
+                         std::span<const OwnParameter> parameters, Comparison& comparison) {
+  AttentionCase c(golden);
+  LoneAttention attention(specification, {.heads = c.in.q.heads,
+                                          .kv_heads = c.in.k.heads,
+                                          .d_head = c.in.q.d,
+                                          .max_length = c.in.k.n});
+  attention.allocate();
+  for (const OwnParameter& own : parameters) {
+    const std::vector<float> theirs = golden.file().floats(std::string(own.theirs));
+    const Parameter& p = *attention.parameters().find(own.ours);
+    require(theirs.size() == p.size(), "[golden] {} has {} elements; '{}' {}", own.theirs,
+            theirs.size(), own.ours, p.size());
+    std::ranges::copy(theirs, p.value.begin());
+  }
+  const std::vector<float> signals = compare_attention(*attention, c, comparison);
+  attention->accumulate(c.in, {}, signals);
+  for (const OwnParameter& own : parameters) {
+    comparison.gradient(fmt::format("grad.{}", own.theirs),
+                        attention.parameters().find(own.ours)->gradient);
+  }
 }
 
 namespace {

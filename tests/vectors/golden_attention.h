@@ -33,6 +33,15 @@ struct AttentionCase {
 // Compares out64, grad.q, grad.k and grad.v. The mechanism is declared, its parameters are set.
 void run_attention(const Case& golden, const Attention& attention, Comparison& comparison);
 
+// The same and the gradients of the mechanism's own parameters, which have the reference's numbers:
+// `ours` of a parameter, and the tensor of the case that it is.
+struct OwnParameter {
+  std::string_view ours;
+  std::string_view theirs;
+};
+void run_sited_attention(const Case& golden, const std::string& specification,
+                         std::span<const OwnParameter> parameters, Comparison& comparison);
+
 // A layer's weight: the reference's name, without "w.", and ours, the layer being called "layer";
 // perhaps some rows of ours only.
 struct LayerWeight {

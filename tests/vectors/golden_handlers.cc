@@ -30,6 +30,16 @@ void run_full(const Case& golden, Comparison& comparison) {
   }
 }
 
+// A window holds the query's own token.
+void run_sinks(const Case& golden, Comparison& comparison) {
+  const std::size_t window = golden.config().value("window", std::size_t{0});
+  const std::string before = window == 0 ? "" : fmt::format(",before={}", window - 1);
+  comparison.begin("flash");
+  run_sited_attention(golden, "flash:sinks=true" + before,
+                      std::array{OwnParameter{"attention.sinks", "sinks"}}, comparison);
+  comparison.finish();
+}
+
 constexpr std::array<LayerWeight, 4> kLayerWeights = {{
     {"in_proj_weight", "layer.qkv.weight"},
     {"in_proj_bias", "layer.qkv.bias"},
@@ -71,6 +81,8 @@ void run_local_layer(const Case& golden, Comparison& comparison) {
 
 constexpr Handler kHandlers[] = {
     {"full softmax attention", &run_full},
+    {"softmax attention with learnable sinks", &run_sinks},
+    {"softmax attention with learnable sinks, sliding window", &run_sinks},
     {"multi-head self-attention layer", &run_softmax_layer},
     {"linear transformer (elu+1) bidirectional", &run_linear},
     {"linear transformer (elu+1) causal", &run_linear},

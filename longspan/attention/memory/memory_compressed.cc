@@ -30,8 +30,8 @@ std::size_t query_count(const AttentionShape& s, std::size_t stride, std::size_t
 
 // Every `stride`-th position from `first`.
 template <class T>
-HeadsView<T> every(const HeadsView<T>& x, std::size_t first, std::size_t stride,
-                   std::size_t count) {
+HeadsView<T> strided(const HeadsView<T>& x, std::size_t first, std::size_t stride,
+                     std::size_t count) {
   HeadsView<T> v = x;
   v.data += first * x.row_stride;
   v.row_stride *= stride;
@@ -283,8 +283,8 @@ void MemoryCompressedAttention::run_forward(const ForwardCall& call) const {
     const AttentionShape t = part(s, r, lengths);
     if (t.m == 0) continue;
     const std::size_t floats = s.batch * s.heads * t.m;
-    flash_.forward({part_inputs(in, every(in.q, first, step, t.m), bars.k, bars.v, t, r),
-                    every(y, first, step, t.m), saved.empty() ? saved : saved.subspan(at, floats),
+    flash_.forward({part_inputs(in, strided(in.q, first, step, t.m), bars.k, bars.v, t, r),
+                    strided(y, first, step, t.m), saved.empty() ? saved : saved.subspan(at, floats),
                     arena});
     at += floats;
   }
@@ -311,11 +311,11 @@ void MemoryCompressedAttention::run_backward(const BackwardCall& call) const {
     if (t.m == 0) continue;
     const std::size_t floats = s.batch * s.heads * t.m;
     const Bars<float> own(memory.data(), s, t.n);
-    flash_.backward({part_inputs(in, every(in.q, first, step, t.m), bars.k, bars.v, t, r),
-                     every(y, first, step, t.m),
-                     every(dy, first, step, t.m),
+    flash_.backward({part_inputs(in, strided(in.q, first, step, t.m), bars.k, bars.v, t, r),
+                     strided(y, first, step, t.m),
+                     strided(dy, first, step, t.m),
                      saved.subspan(at, floats),
-                     {.q = every(grad.q, first, step, t.m), .k = own.k, .v = own.v},
+                     {.q = strided(grad.q, first, step, t.m), .k = own.k, .v = own.v},
                      {},
                      arena});
     at += floats;

@@ -200,7 +200,7 @@ AttentionCost DebertaAttention::cost(const AttentionShape& s) const {
     cost.update += queries_.update_work(k2);
   }
   if (config_.norm) {
-    const NormFlops norm = norm_flops(NormKind::kLayer, k2, dm);
+    const NormFlops norm = norm_flops(NormKind::kLayer, /*shifts=*/true, k2, dm);
     cost.saved += 2 * k2 * dm + k2;
     cost.forward_scratch += 2 * Arena::bytes_for(k2 * dm) + Arena::bytes_for(k2);
     cost.forward += flops(Kind::kNorm, norm.forward, 4 * (3 * k2 * dm + k2 + 2 * dm));

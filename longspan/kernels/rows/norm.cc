@@ -37,7 +37,7 @@ HWY_INLINE float inverse_deviation(const float* x, size_t d, float mean, float e
   return 1.0F / std::sqrt(squares / static_cast<float>(d) + epsilon);
 }
 
-// y = γ⊙x̂ + β, x̂ = (x − mean)·r; the mean of kRms is 0 and its β null.
+// y = γ⊙x̂ + β, x̂ = (x − mean)·r; the mean of kRms is 0. β may be null.
 void forward_row(const float* x, const float* gamma, const float* beta, float epsilon, bool centre,
                  float* y, float* normalized, float* inverse, size_t d) {
   const float mean = centre ? row_mean(x, d) : 0.0F;
@@ -109,8 +109,11 @@ void require_same(const char* who, ConstMatrix a, ConstMatrix b) {
 // Forward: mean (d + 1), centre d, squares and their mean 2d + 1, ε, root, reciprocal 3, ·r d, γ d,
 // β d. Backward: g d, mean(g) d + 1, g⊙x̂ and its mean 2d + 1, two differences and a product 3d, ·r
 // d. Accumulate: product and sum 2d, sum d. kRms has neither mean, nor centring, nor β.
-NormFlops norm_flops(NormKind kind, std::uint64_t rows, std::uint64_t d) {
-  if (kind == NormKind::kLayer) return {rows * (7 * d + 5), rows * (8 * d + 2), rows * 3 * d};
+NormFlops norm_flops(NormKind kind, bool shifts, std::uint64_t rows, std::uint64_t d) {
+  const std::uint64_t shift = shifts ? d : 0;
+  if (kind == NormKind::kLayer) {
+    return {rows * (6 * d + 5 + shift), rows * (8 * d + 2), rows * (2 * d + shift)};
+  }
   return {rows * (4 * d + 4), rows * (6 * d + 1), rows * 2 * d};
 }
 
@@ -122,15 +125,16 @@ void norm_forward(NormKind kind, float epsilon, ConstMatrix x, const float* gamm
   if (keep) require_same("normalized", x, normalized);
   require(inverse.empty() || inverse.size() == x.rows, "[norm] {} inverses; need none or {}",
           inverse.size(), x.rows);
-  assert(gamma != nullptr && centre == (beta != nullptr));
+  assert(gamma != nullptr && (centre || beta == nullptr));
   const Called called([&] {
-    return Call{.op = keep ? Op::kNormSaved : Op::kNorm,
-                .variant = name_of(kind),
-                .rows = x.rows,
-                .cols = x.cols,
-                .work = flops(
-                    Kind::kNorm, norm_flops(kind, x.rows, x.cols).forward,
-                    4 * ((keep ? 3 : 2) * x.size() + inverse.size() + (centre ? 2 : 1) * x.cols))};
+    return Call{
+        .op = keep ? Op::kNormSaved : Op::kNorm,
+        .variant = name_of(kind),
+        .rows = x.rows,
+        .cols = x.cols,
+        .work = flops(
+            Kind::kNorm, norm_flops(kind, beta != nullptr, x.rows, x.cols).forward,
+            4 * ((keep ? 3 : 2) * x.size() + inverse.size() + (beta != nullptr ? 2 : 1) * x.cols))};
   });
   if (called.dry()) return;
   // Rows without columns have nothing to do.
@@ -151,7 +155,7 @@ void norm_backward(NormKind kind, ConstMatrix normalized, std::span<const float>
   require_same("dx", normalized, dx);
   require(inverse.size() == dy.rows, "[norm] {} inverses; need {}", inverse.size(), dy.rows);
   const Called called([&] {
-    Work work = flops(Kind::kNorm, norm_flops(kind, dy.rows, dy.cols).backward,
+    Work work = flops(Kind::kNorm, norm_flops(kind, false, dy.rows, dy.cols).backward,
                       4 * (3 * dy.size() + dy.rows + dy.cols));
     if (add) work += flops(Kind::kAdd, dy.size(), 4 * dy.size());
     return Call{.op = Op::kNormBackward,
@@ -173,16 +177,16 @@ void norm_backward(NormKind kind, ConstMatrix normalized, std::span<const float>
 
 void norm_accumulate(NormKind kind, ConstMatrix normalized, ConstMatrix dy, float* dgamma,
                      float* dbeta) {
-  const bool layer = kind == NormKind::kLayer;
+  const bool shifts = dbeta != nullptr;
   require_same("dy", normalized, dy);
-  assert(dgamma != nullptr && layer == (dbeta != nullptr));
+  assert(dgamma != nullptr && (kind == NormKind::kLayer || !shifts));
   const Called called([&] {
     return Call{.op = Op::kNormUpdate,
                 .variant = name_of(kind),
                 .rows = dy.rows,
                 .cols = dy.cols,
-                .work = flops(Kind::kNorm, norm_flops(kind, dy.rows, dy.cols).accumulate,
-                              4 * (2 * dy.size() + 2 * (layer ? 2 : 1) * dy.cols))};
+                .work = flops(Kind::kNorm, norm_flops(kind, shifts, dy.rows, dy.cols).accumulate,
+                              4 * (2 * dy.size() + 2 * (shifts ? 2 : 1) * dy.cols))};
   });
   if (called.dry()) return;
   const std::size_t d = dy.cols;
@@ -191,11 +195,11 @@ void norm_accumulate(NormKind kind, ConstMatrix normalized, ConstMatrix dy, floa
       [&](std::size_t begin, std::size_t end, float* partial) {
         HWY_DYNAMIC_DISPATCH(accumulate_columns)
         (normalized.slice_rows(begin, end - begin), dy.slice_rows(begin, end - begin), partial,
-         layer ? partial + d : nullptr);
+         shifts ? partial + d : nullptr);
       },
       [&](const float* partial) {
         add_row({partial, d}, dgamma);
-        if (layer) add_row({partial + d, d}, dbeta);
+        if (shifts) add_row({partial + d, d}, dbeta);
       });
 }
 

@@ -52,6 +52,9 @@ struct Rotary {
 // cos and sin, each [positions, d/2].
 void rotary_table(const Rotary& rotary, std::size_t positions, std::size_t d, float* cosines,
                   float* sines);
+// The same of any frequencies θ_i, times an amplitude.
+void rotary_table(std::span<const double> frequencies, double amplitude, std::size_t positions,
+                  float* cosines, float* sines);
 // Rotates x in place; row n of every (batch, head) has position `first + n`; `inverse` rotates
 // back, which is the gradient.                                          kRotary, 3 per element
 void rotate(const Rotary& rotary, ConstMatrix cosines, ConstMatrix sines, std::size_t first,

@@ -7,6 +7,7 @@
 #include <hwy/highway.h>
 
 #include <cmath>
+#include <vector>
 
 #include "longspan/base/call.h"
 #include "longspan/base/error.h"
@@ -73,14 +74,22 @@ HWY_EXPORT(rotate_pairs);
 void rotary_table(const Rotary& rotary, std::size_t positions, std::size_t d, float* cosines,
                   float* sines) {
   require(d % 2 == 0, "[rotary] d is {}; need an even one", d);
-  const std::size_t half = d / 2;
+  std::vector<double> frequencies(d / 2);
+  for (std::size_t i = 0; i < frequencies.size(); ++i) {
+    frequencies[i] = std::pow(static_cast<double>(rotary.base),
+                              -2.0 * static_cast<double>(i) / static_cast<double>(d));
+  }
+  rotary_table(frequencies, 1.0, positions, cosines, sines);
+}
+
+void rotary_table(std::span<const double> frequencies, double amplitude, std::size_t positions,
+                  float* cosines, float* sines) {
+  const std::size_t half = frequencies.size();
   for (std::size_t i = 0; i < half; ++i) {
-    const double theta = std::pow(static_cast<double>(rotary.base),
-                                  -2.0 * static_cast<double>(i) / static_cast<double>(d));
     for (std::size_t p = 0; p < positions; ++p) {
-      const double angle = static_cast<double>(p) * theta;
-      cosines[p * half + i] = static_cast<float>(std::cos(angle));
-      sines[p * half + i] = static_cast<float>(std::sin(angle));
+      const double angle = static_cast<double>(p) * frequencies[i];
+      cosines[p * half + i] = static_cast<float>(amplitude * std::cos(angle));
+      sines[p * half + i] = static_cast<float>(amplitude * std::sin(angle));
     }
   }
 }

@@ -78,18 +78,28 @@ inline Right right_rows(ConstMatrix x, std::size_t first, std::size_t count, flo
   return {copy, stride};
 }
 
-// How many of the tile's keys query lane `i` sees.
+// Query lane `lane` sees the keys [past, seen) of the tile.
 inline std::size_t seen(const TiledHead& head, const Tile& t, std::size_t lane) {
   const std::size_t end = head.end(t.query + lane);
   return end <= t.key ? 0 : std::min(end - t.key, t.keys);
+}
+inline std::size_t past(const TiledHead& head, const Tile& t, std::size_t lane) {
+  const std::size_t begin = head.begin(t.query + lane);
+  return begin <= t.key ? 0 : std::min(begin - t.key, t.keys);
+}
+// Whether any query of the tile sees any of its keys.
+inline bool meets(const TiledHead& head, const Tile& t) {
+  return seen(head, t, t.lanes - 1) > past(head, t, 0);
 }
 
 inline void count_tile(const TiledHead& head, const Tile& t, std::size_t first, std::size_t last,
                        TileCounts& counts) {
   for (std::size_t lane = first; lane < std::min(last, t.lanes); ++lane) {
-    const std::size_t pairs = seen(head, t, lane);
-    counts.pairs += pairs;
-    counts.query_tiles += pairs > 0 ? 1 : 0;
+    const std::size_t first_key = past(head, t, lane);
+    const std::size_t end = seen(head, t, lane);
+    if (end <= first_key) continue;
+    counts.pairs += end - first_key;
+    ++counts.query_tiles;
   }
 }
 
@@ -101,7 +111,7 @@ HWY_INLINE void hide_future(const TiledHead& head, const Tile& t, std::size_t ro
   const hn::RebindToSigned<DF> di;
   const VF hidden = hn::Set(d, kMinusInfinity);
   // Lane sees keys below lane + offset.
-  const auto offset = static_cast<std::int64_t>(t.query + 1 + head.k.rows) -
+  const auto offset = static_cast<std::int64_t>(t.query + 1 + head.k.rows + head.ahead()) -
                       static_cast<std::int64_t>(head.q.rows) - static_cast<std::int64_t>(t.key);
   for (int v = 0; v < kVectors; ++v) {
     const std::size_t lane = column + static_cast<std::size_t>(v) * kVectorLanes;
@@ -111,6 +121,94 @@ HWY_INLINE void hide_future(const TiledHead& head, const Tile& t, std::size_t ro
       const auto sees = hn::Lt(hn::Set(di, static_cast<std::int32_t>(j)), end);
       float* p = s + j * kPitch + lane;
       hn::StoreU(hn::IfThenElse(hn::RebindMask(d, sees), hn::LoadU(d, p), hidden), d, p);
+    }
+  }
+}
+
+// The same where a query lane does not look back so far.
+template <int kVectors>
+HWY_INLINE void hide_past(const TiledHead& head, const Tile& t, std::size_t rows,
+                          std::size_t column, float* s) {
+  const DF d;
+  const hn::RebindToSigned<DF> di;
+  const VF hidden = hn::Set(d, kMinusInfinity);
+  const std::size_t last = std::min(column + kVectors * kVectorLanes, t.lanes) - 1;
+  const std::size_t most = std::min(past(head, t, last), rows);
+  // Lane sees keys from lane + offset on.
+  const auto offset = static_cast<std::int64_t>(t.query + head.k.rows) -
+                      static_cast<std::int64_t>(head.q.rows + head.before + t.key);
+  for (int v = 0; v < kVectors; ++v) {
+    const std::size_t lane = column + static_cast<std::size_t>(v) * kVectorLanes;
+    const auto begin =
+        hn::Iota(di, static_cast<std::int32_t>(offset + static_cast<std::int64_t>(lane)));
+    for (std::size_t j = 0; j < most; ++j) {
+      const auto hides = hn::Lt(hn::Set(di, static_cast<std::int32_t>(j)), begin);
+      float* p = s + j * kPitch + lane;
+      hn::StoreU(hn::IfThenElse(hn::RebindMask(d, hides), hidden, hn::LoadU(d, p)), d, p);
+    }
+  }
+}
+
+// Where the distances of query lane `column` to key j of the tile, and of the lanes after it, lie.
+template <class T>
+HWY_INLINE T* distance_row(const TiledHead& head, const Tile& t, std::size_t column, std::size_t j,
+                           T* distances) {
+  return distances + static_cast<std::ptrdiff_t>(t.query + column + head.k.rows - head.q.rows) -
+         static_cast<std::ptrdiff_t>(t.key + j);
+}
+
+// S += d, or the gradient of d += dS.
+template <int kVectors>
+HWY_INLINE void add_distances(const TiledHead& head, const Tile& t, std::size_t rows,
+                              std::size_t column, float* s) {
+  const DF d;
+  for (std::size_t j = 0; j < rows; ++j) {
+    const float* from = distance_row(head, t, column, j, head.distances);
+    float* to = s + j * kPitch + column;
+    for (std::size_t at = 0; at < kVectors * kVectorLanes; at += kVectorLanes) {
+      hn::StoreU(hn::Add(hn::LoadU(d, to + at), hn::LoadU(d, from + at)), d, to + at);
+    }
+  }
+}
+template <int kVectors>
+HWY_INLINE void gather_distances(const TiledHead& head, const Tile& t, std::size_t rows,
+                                 std::size_t column, const float* ds, float* distances) {
+  const DF d;
+  for (std::size_t j = 0; j < rows; ++j) {
+    const float* from = ds + j * kPitch + column;
+    float* to = distance_row(head, t, column, j, distances);
+    for (std::size_t at = 0; at < kVectors * kVectorLanes; at += kVectorLanes) {
+      hn::StoreU(hn::Add(hn::LoadU(d, to + at), hn::LoadU(d, from + at)), d, to + at);
+    }
+  }
+}
+
+// S = c·tanh(S/c), in base 2. With x = S/c within ±7.9, tanh x = x·P(x²)/Q(x²): relative error 6e-9
+// and rounding; 1/Q by a step of Newton's from the CPU's estimate instead of a division.
+HWY_INLINE VF capped(VF s, VF cap, VF inverse) {
+  const DF d;
+  const VF x = at_least(-7.9F, at_most(7.9F, hn::Mul(s, inverse)));
+  const VF u = hn::Mul(x, x);
+  const auto next = [&](VF sum, float c) HWY_ATTR { return hn::MulAdd(sum, u, hn::Set(d, c)); };
+  const VF p = next(next(next(next(hn::Set(d, 1.542888462e-8F), 2.202394716e-5F), 0.003579036459F),
+                         0.1345065857F),
+                    0.9999999944F);
+  const VF q = next(
+      next(next(next(hn::Set(d, 8.599166653e-7F), 3.423721984e-4F), 0.0261924088F), 0.4678398661F),
+      1.0F);
+  const VF near = hn::ApproximateReciprocal(q);
+  const VF one_over_q = hn::MulAdd(near, hn::NegMulAdd(q, near, hn::Set(d, 1.0F)), near);
+  return hn::Mul(hn::Mul(cap, x), hn::Mul(p, one_over_q));
+}
+template <int kVectors>
+HWY_INLINE void cap_scores(float cap, std::size_t rows, std::size_t column, float* s) {
+  const DF d;
+  const VF c = hn::Set(d, cap * kLog2E);
+  const VF inverse = hn::Set(d, 1.0F / (cap * kLog2E));
+  for (std::size_t j = 0; j < rows; ++j) {
+    float* to = s + j * kPitch + column;
+    for (std::size_t at = 0; at < kVectors * kVectorLanes; at += kVectorLanes) {
+      hn::StoreU(capped(hn::LoadU(d, to + at), c, inverse), d, to + at);
     }
   }
 }
@@ -135,17 +233,23 @@ HWY_INLINE void mask_scores(const TiledHead& head, const Tile& t, std::size_t ro
     transpose<true>(head.bias + (t.query + column) * head.bias_stride + t.key, head.bias_stride,
                     std::min(last, t.lanes) - column, rows, kLog2E, s + column, kPitch);
   }
+  if (head.distances != nullptr) add_distances<kVectors>(head, t, rows, column, s);
+  if (head.cap > 0.0F) cap_scores<kVectors>(head.cap, rows, column, s);
   if (head.visible != nullptr) hide_invisible(head, t, rows, column, last, s);
-  if (head.causal && seen(head, t, column) < rows) {
+  if (head.looks_ahead_less() && seen(head, t, column) < rows) {
     hide_future<kVectors>(head, t, rows, column, s);
   }
+  if (head.before != kAnyDistance) hide_past<kVectors>(head, t, rows, column, s);
 }
 
-// The keys of the tile that a group of lanes sees: those of its last query.
+// The keys of the tile that a group of lanes sees: those of its last query, from the first of the
+// tile on unless all are past.
 template <int kVectors>
 HWY_INLINE std::size_t group_keys(const TiledHead& head, const Tile& t, std::size_t column) {
   const std::size_t last = std::min(column + kVectors * kVectorLanes, t.lanes);
-  return last <= column ? 0 : seen(head, t, last - 1);
+  if (last <= column) return 0;
+  const std::size_t end = seen(head, t, last - 1);
+  return end > past(head, t, column) ? end : 0;
 }
 
 // The running state of one block of queries, queries in the lanes.
@@ -156,11 +260,16 @@ struct QueryState {
   float* sum;  // ℓ
 };
 
-inline void begin_state(ConstMatrix q, float scale, std::size_t e, const QueryState& state) {
+// m and ℓ before any key.
+inline float first_max(float sink) { return std::max(sink, std::numeric_limits<float>::lowest()); }
+inline float first_sum(float sink) { return sink == kNoSink ? 0.0F : 1.0F; }
+
+inline void begin_state(ConstMatrix q, float scale, std::size_t e, const QueryState& state,
+                        float sink = kNoSink) {
   pack_queries(q, scale * kLog2E, state.q);
   std::fill(state.o, state.o + e * kPitch, 0.0F);
-  std::fill(state.max, state.max + kPitch, std::numeric_limits<float>::lowest());
-  std::fill(state.sum, state.sum + kPitch, 0.0F);
+  std::fill(state.max, state.max + kPitch, first_max(sink));
+  std::fill(state.sum, state.sum + kPitch, first_sum(sink));
 }
 
 // y = O/ℓ and L = m + log₂ ℓ of the queries that y's rows belong to; rows that saw nothing become
@@ -269,26 +378,43 @@ inline HWY_NOINLINE void limit_to_level(float* s, std::size_t rows, const float*
   }
 }
 
-// S and dP of one vector of queries become P (after dropout) and dS.
+// 1 − tanh² of a score S = c·tanh; hidden ones have −∞, and no weight.
+HWY_INLINE VF cap_slope(VF s, VF inverse) {
+  const VF t = at_least(-1.0F, hn::Mul(s, inverse));
+  return hn::NegMulAdd(t, t, hn::Set(DF(), 1.0F));
+}
+
+// S and dP of one vector of queries become P (after dropout) and dS; of scores that were capped
+// `inverse` is 1/c.
+template <bool kCapped = false>
 HWY_INLINE void score_gradient(float* HWY_RESTRICT p, float* HWY_RESTRICT ds, std::size_t rows,
-                               const float* HWY_RESTRICT lse, const float* HWY_RESTRICT delta) {
+                               const float* HWY_RESTRICT lse, const float* HWY_RESTRICT delta,
+                               float inverse = 0.0F) {
   const DF d;
   const VF top = hn::LoadU(d, lse);
   const VF center = hn::LoadU(d, delta);
   for (std::size_t j = 0; j < rows * kPitch; j += kPitch) {
-    const VF weight = exp2_nonpositive(d, hn::Sub(hn::LoadU(d, p + j), top));
+    const VF s = hn::LoadU(d, p + j);
+    const VF weight = exp2_nonpositive(d, hn::Sub(s, top));
+    VF signal = hn::Mul(weight, hn::Sub(hn::LoadU(d, ds + j), center));
+    if constexpr (kCapped) signal = hn::Mul(signal, cap_slope(s, hn::Set(d, inverse)));
     hn::StoreU(weight, d, p + j);
-    hn::StoreU(hn::Mul(weight, hn::Sub(hn::LoadU(d, ds + j), center)), d, ds + j);
+    hn::StoreU(signal, d, ds + j);
   }
 }
 
 // The same for one vector whose weights were multiplied by the dropout factors f.
-HWY_INLINE void dropped_gradient(float* p, float* ds, VF f, const float* lse, const float* delta) {
+template <bool kCapped = false>
+HWY_INLINE void dropped_gradient(float* p, float* ds, VF f, const float* lse, const float* delta,
+                                 float inverse = 0.0F) {
   const DF d;
-  const VF weight = exp2_nonpositive(d, hn::Sub(hn::LoadU(d, p), hn::LoadU(d, lse)));
+  const VF s = hn::LoadU(d, p);
+  const VF weight = exp2_nonpositive(d, hn::Sub(s, hn::LoadU(d, lse)));
   const VF dp = hn::Mul(hn::LoadU(d, ds), f);
+  VF signal = hn::Mul(weight, hn::Sub(dp, hn::LoadU(d, delta)));
+  if constexpr (kCapped) signal = hn::Mul(signal, cap_slope(s, hn::Set(d, inverse)));
   hn::StoreU(hn::Mul(weight, f), d, p);
-  hn::StoreU(hn::Mul(weight, hn::Sub(dp, hn::LoadU(d, delta))), d, ds);
+  hn::StoreU(signal, d, ds);
 }
 
 using DU = hn::RebindToUnsigned<DF>;

@@ -13,6 +13,12 @@
 //
 //   dPᵀ = V·dyᵀ,  dS = P⊙(dP − D),  dV += Pᵀ·dy,  dK += s·dSᵀ·Q,  dQᵀ += s·Kᵀ·dSᵀ
 //
+// Before the softmax the scores may get a bias of the distance and a cap:
+//
+//   S ← S + d_{p(i)−j},   S ← c·tanh(S/c),   dS ← dS·(1 − tanh²)    p(i) = i + n − m
+//
+// and a sink is a key of score σ without a value: m starts at σ and ℓ at 1 instead of nothing.
+//
 // A score that overflows counts as the largest float, so that finite tensors give finite outputs; a
 // query whose scores are all −∞ sees nothing. NaN stays NaN.
 //
@@ -23,6 +29,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include "longspan/base/random.h"
 #include "longspan/base/view.h"
@@ -34,6 +41,8 @@ inline constexpr std::size_t kKeyBlock = 64;    // keys of a tile
 inline constexpr std::size_t kQueryGroup = 16;  // query blocks that can share a pass over the keys
 inline constexpr std::size_t kFewQueries = 6;   // up to here lanes of queries do not pay
 inline constexpr std::size_t kKeyPass = 512;    // keys that share a backward pass over the queries
+inline constexpr std::size_t kAnyDistance = std::numeric_limits<std::size_t>::max();
+inline constexpr float kNoSink = -std::numeric_limits<float>::infinity();
 
 // One head of one sequence.
 struct TiledHead {
@@ -41,8 +50,14 @@ struct TiledHead {
   ConstMatrix k;         // [n, d]
   ConstMatrix v;         // [n, e]
   std::size_t keys = 0;  // the first `keys` of n are real
-  bool causal = false;   // query i sees keys j ≤ i + n − m
+  bool causal = false;   // query i sees keys j ≤ p(i) = i + n − m
+  // How many keys before and after its own place a query sees. With bounds, or distances, m ≤ n.
+  std::size_t before = kAnyDistance;
+  std::size_t after = kAnyDistance;
   float scale = 1.0F;
+  float cap = 0.0F;                  // c; 0: none
+  float sink = kNoSink;              // σ·log₂e
+  const float* distances = nullptr;  // d·log₂e of r = 1 − m … n − 1 + kQueryBlock, from r = 0 on
   const float* bias = nullptr;  // [m, n], null if there is none
   std::size_t bias_stride = 0;
   const std::uint8_t* visible = nullptr;  // [m, n], null if there is none
@@ -50,12 +65,19 @@ struct TiledHead {
   Dropout dropout;
   std::uint32_t plane = 0;
 
-  // Query i sees the keys [0, end).
+  // Query i sees the keys [begin, end), none where these cross.
+  std::size_t begin(std::size_t i) const {
+    return before == kAnyDistance || place(i) < before ? 0 : place(i) - before;
+  }
+  std::size_t place(std::size_t i) const { return i + k.rows - q.rows; }
   std::size_t end(std::size_t i) const {
-    if (!causal) return keys;
-    const std::size_t last = i + 1 + k.rows > q.rows ? i + 1 + k.rows - q.rows : 0;
+    if (!looks_ahead_less()) return keys;
+    const std::size_t last = i + 1 + k.rows > q.rows ? i + 1 + k.rows - q.rows + ahead() : 0;
     return last < keys ? last : keys;
   }
+  // Whether later keys are hidden, and how many are not.
+  bool looks_ahead_less() const { return causal || after != kAnyDistance; }
+  std::size_t ahead() const { return causal ? 0 : after; }
 };
 
 // What ran; a cache line of its own for each worker.
@@ -112,6 +134,7 @@ struct TiledGradient {
   Matrix dq;                     // [m, d], added to
   float* dbias = nullptr;        // [m, n], added to; null if it is not wanted
   std::size_t dbias_stride = 0;
+  float* ddistances = nullptr;  // of d, laid out as it is, added to; null if it is not wanted
 };
 
 // D[i] = dy_i·y_i.

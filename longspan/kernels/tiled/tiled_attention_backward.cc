@@ -55,18 +55,26 @@ struct KeyBlock {
   float *dk, *dv;  // their sums
 };
 
-template <int kVectors>
-HWY_INLINE void score_gradient_dropout(const TiledHead& head, const Tile& t, std::size_t rows,
-                                       std::size_t column, float* p, float* ds, const float* lse,
-                                       const float* delta) {
-  for_each_dropout<kVectors>(head, t, rows, column, [&](std::size_t at, VF f) HWY_ATTR {
-    dropped_gradient(p + at, ds + at, f, lse + at % kPitch, delta + at % kPitch);
-  });
+// P and dS from S and dP, both as they lie in memory, of a group of lanes.
+template <int kVectors, bool kCapped>
+HWY_INLINE void group_gradient(const TiledHead& head, const Tile& t, std::size_t rows,
+                               std::size_t column, float* p, float* ds, const float* lse,
+                               const float* delta) {
+  const float inverse = kCapped ? 1.0F / (head.cap * kLog2E) : 0.0F;
+  if (head.dropout.active()) {
+    return for_each_dropout<kVectors>(head, t, rows, column, [&](std::size_t at, VF f) HWY_ATTR {
+      dropped_gradient<kCapped>(p + at, ds + at, f, lse + at % kPitch, delta + at % kPitch,
+                                inverse);
+    });
+  }
+  for (std::size_t c = column; c < column + kVectors * kVectorLanes; c += kVectorLanes) {
+    score_gradient<kCapped>(p + c, ds + c, rows, lse + c, delta + c, inverse);
+  }
 }
 
 // P and dS of a tile; rows that a group of lanes does not see become zeros.
-void tile_gradients(const TiledHead& head, const Tile& t, const KeyBlock& keys, float* memory,
-                    const BackwardLayout& at, TileCounts& counts) {
+void tile_gradients(const TiledHead& head, const Tile& t, const KeyBlock& keys, float* ddistances,
+                    float* memory, const BackwardLayout& at, TileCounts& counts) {
   float* p = memory + at.p;
   float* ds = memory + at.ds;
   for_each_group(tile_width(t.lanes), [&](std::size_t column, auto vectors) HWY_ATTR {
@@ -84,12 +92,13 @@ void tile_gradients(const TiledHead& head, const Tile& t, const KeyBlock& keys, 
       for (std::size_t c = column; c < column + kWidth; c += kVectorLanes) {
         if (exceeds(lse + c, head.q.rows <= kFewQueries)) limit_to_level(p + c, rows, lse + c);
       }
-      if (head.dropout.active()) {
-        score_gradient_dropout<kVectors>(head, t, rows, column, p, ds, lse, delta);
+      if (head.cap > 0.0F) {
+        group_gradient<kVectors, true>(head, t, rows, column, p, ds, lse, delta);
       } else {
-        for (std::size_t c = column; c < column + kWidth; c += kVectorLanes) {
-          score_gradient(p + c, ds + c, rows, lse + c, delta + c);
-        }
+        group_gradient<kVectors, false>(head, t, rows, column, p, ds, lse, delta);
+      }
+      if (ddistances != nullptr) {
+        gather_distances<kVectors>(head, t, rows, column, ds, ddistances);
       }
     }
     for (std::size_t j = rows; j < t.keys; ++j) {
@@ -160,14 +169,14 @@ void backward_block(const TiledHead& head, const TiledGradient& gradient, const 
   const std::size_t tiles = divide_up(pass.keys, kKeyBlock);
   for (std::size_t j = 0; j < pass.keys; j += kKeyBlock) {
     const Tile t{pass.query, pass.lanes, pass.key + j, std::min(kKeyBlock, pass.keys - j)};
-    if (seen(head, t, t.lanes - 1) == 0) break;
+    if (!meets(head, t)) continue;
     prefetch_rows<kQueryBlock>(head.q, pass.query + kQueryBlock, j / kKeyBlock, tiles);
     prefetch_rows<kQueryBlock>(gradient.dy, pass.query + kQueryBlock, j / kKeyBlock, tiles);
     const KeyBlock block{{keys.k.data + j * keys.k.stride, keys.k.stride},
                          {keys.v.data + j * keys.v.stride, keys.v.stride},
                          keys.dk + j * tile_pitch(d),
                          keys.dv + j * tile_pitch(e)};
-    tile_gradients(head, t, block, memory, at, counts);
+    tile_gradients(head, t, block, gradient.ddistances, memory, at, counts);
     add_products(head, t, block, queries, memory, at);
     if (gradient.dbias != nullptr) {
       transpose<true>(memory + at.ds, kPitch, t.keys, t.lanes, 1.0F,
@@ -178,7 +187,7 @@ void backward_block(const TiledHead& head, const TiledGradient& gradient, const 
   transpose<true>(memory + at.dqt, kPitch, d, pass.lanes, head.scale,
                   gradient.dq.row_data(pass.query), gradient.dq.stride);
   for (std::size_t lane = 0; lane < pass.lanes; ++lane) {
-    counts.query_passes += seen(head, pass, lane) > 0 ? 1 : 0;
+    counts.query_passes += seen(head, pass, lane) > past(head, pass, lane) ? 1 : 0;
   }
 }
 
@@ -205,7 +214,7 @@ void BackwardPass(const TiledHead& head, const TiledGradient& gradient, std::siz
                       memory + at.dv};
   for (std::size_t query = 0; query < head.q.rows; query += kQueryBlock) {
     const Tile pass{query, std::min(kQueryBlock, head.q.rows - query), first, count};
-    if (seen(head, pass, pass.lanes - 1) == 0) continue;
+    if (!meets(head, pass)) continue;
     backward_block(head, gradient, pass, keys, memory, counts);
   }
 }

@@ -21,8 +21,8 @@ namespace {
 struct FewState {
   float* q;  // scaled by s·log₂e
   float* o;
-  float max = std::numeric_limits<float>::lowest();
-  float sum = 0.0F;
+  float max;
+  float sum;
 };
 
 // s[j] = q·k_j for four keys, whose sums overlap.
@@ -94,6 +94,16 @@ HWY_INLINE void weighted_sum(const float* HWY_RESTRICT p, ConstMatrix v, float f
   }
 }
 
+// S = c·tanh(S/c) of a tile.
+HWY_INLINE void cap_few(float cap, std::size_t rows, float* s) {
+  const DF d;
+  const VF c = hn::Set(d, cap * kLog2E);
+  const VF inverse = hn::Set(d, 1.0F / (cap * kLog2E));
+  for (std::size_t j = 0; j < rows; j += kVectorLanes) {
+    hn::StoreU(capped(hn::LoadU(d, s + j), c, inverse), d, s + j);
+  }
+}
+
 // Scores of query i against the first `rows` keys of a tile; −∞ up to the end of the last vector.
 void few_scores(const TiledHead& head, const float* q, std::size_t i, std::size_t key,
                 std::size_t rows, float* s) {
@@ -107,10 +117,18 @@ void few_scores(const TiledHead& head, const float* q, std::size_t i, std::size_
     const float* bias = head.bias + i * head.bias_stride + key;
     for (j = 0; j < rows; ++j) s[j] += kLog2E * bias[j];
   }
+  if (head.distances != nullptr) {
+    const float* nearest = head.distances + static_cast<std::ptrdiff_t>(head.place(i)) -
+                           static_cast<std::ptrdiff_t>(key);
+    for (j = 0; j < rows; ++j) s[j] += *(nearest - static_cast<std::ptrdiff_t>(j));
+  }
+  if (head.cap > 0.0F) cap_few(head.cap, rows, s);
   if (head.visible != nullptr) {
     const std::uint8_t* visible = head.visible + i * head.visible_stride + key;
     for (j = 0; j < rows; ++j) s[j] = visible[j] != 0 ? s[j] : kMinusInfinity;
   }
+  const std::size_t begin = head.begin(i);
+  if (begin > key) std::fill(s, s + (begin - key), kMinusInfinity);
   std::fill(s + rows, s + kKeyBlock, kMinusInfinity);
 }
 
@@ -142,7 +160,8 @@ float few_softmax(float* s, std::size_t rows, FewState& state) {
 void few_tile(const TiledHead& head, std::size_t i, std::size_t key, FewState& state, float* s,
               TileCounts& counts) {
   const std::size_t end = head.end(i);
-  if (end <= key) return;
+  const std::size_t first = std::max(head.begin(i), key);
+  if (end <= first || first >= key + kKeyBlock) return;
   const std::size_t rows = std::min(kKeyBlock, end - key);
   few_scores(head, state.q, i, key, rows, s);
   const float factor = few_softmax(s, rows, state);
@@ -153,7 +172,7 @@ void few_tile(const TiledHead& head, std::size_t i, std::size_t key, FewState& s
     }
   }
   weighted_sum(s, head.v.slice_rows(key, rows), factor, state.o);
-  counts.pairs += rows;
+  counts.pairs += rows - (first - key);
   counts.query_tiles += 1;
 }
 
@@ -171,8 +190,11 @@ void ForwardFew(const TiledHead& head, std::size_t first_key, Matrix y, float* l
       states[i].q[c] = head.scale * kLog2E * head.q.row_data(i)[c];
     }
     std::fill_n(states[i].o, y.cols, 0.0F);
+    states[i].max = first_max(head.sink);
+    states[i].sum = first_sum(head.sink);
   }
-  for (std::size_t key = first_key; key < head.end(head.q.rows - 1); key += kKeyBlock) {
+  const std::size_t begin = std::max(first_key, head.begin(0) / kKeyBlock * kKeyBlock);
+  for (std::size_t key = begin; key < head.end(head.q.rows - 1); key += kKeyBlock) {
     for (std::size_t i = 0; i < head.q.rows; ++i) few_tile(head, i, key, states[i], s, counts);
   }
   for (std::size_t i = 0; i < head.q.rows; ++i) {

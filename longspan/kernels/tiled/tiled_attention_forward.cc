@@ -87,10 +87,12 @@ void ForwardBlocks(const TiledHead& head, std::size_t first, std::size_t count, 
   };
   for (std::size_t b = 0; b < blocks; ++b) {
     const Tile t = tile_at(b, 0);
-    begin_state(head.q.slice_rows(t.query, t.lanes), head.scale, e, state_of(scratch, d, e, b));
+    begin_state(head.q.slice_rows(t.query, t.lanes), head.scale, e, state_of(scratch, d, e, b),
+                head.sink);
   }
   const std::size_t end = head.end(first + count - 1);
-  for (std::size_t key = 0; key < end; key += kKeyBlock) {
+  const std::size_t begin = head.begin(first) / kKeyBlock * kKeyBlock;
+  for (std::size_t key = begin; key < end; key += kKeyBlock) {
     const std::size_t rows = tile_at(0, key).keys;
     const Left keys = dense_rows(head.k, key, rows, scratch.keys);
     const Left values = dense_rows(head.v, key, rows, scratch.values);
@@ -98,7 +100,7 @@ void ForwardBlocks(const TiledHead& head, std::size_t first, std::size_t count, 
       const Tile t = tile_at(b, key);
       prefetch_rows<kKeyBlock>(head.k, key + kKeyBlock, b, blocks);
       prefetch_rows<kKeyBlock>(head.v, key + kKeyBlock, b, blocks);
-      if (seen(head, t, t.lanes - 1) == 0) continue;
+      if (!meets(head, t)) continue;
       forward_tile(head, t, keys, values, state_of(scratch, d, e, b), scratch, counts);
     }
   }
