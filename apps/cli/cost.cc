@@ -95,6 +95,7 @@ CostReport make_report(const CostOptions& o, const Workload& workload, const Mod
   CostReport report;
   report.workload = workload;
   report.parameters = count_parameters(workload, model);
+  report.summary = summarize(model);
   const auto of_paper = [&](CostView view) {
     return workload.in_paper() ? paper_counts(workload, view, o.terms) : ViewCounts{};
   };

@@ -11,6 +11,7 @@
 #include "longspan/cost/conventions.h"
 #include "longspan/cost/counts.h"
 #include "longspan/cost/memory_use.h"
+#include "longspan/cost/model_summary.h"
 #include "longspan/predict/predict.h"
 #include "stage_flags.h"
 
@@ -20,6 +21,7 @@ namespace longspan::cli {
 // the model's own, or the paper's architecture.
 struct ModelOptions {
   std::string model;  // name of a preset, config.json, or a directory with one
+  bool verbose = false;  // fields of a config.json that change nothing are named
   std::optional<std::size_t> encoder_layers, decoder_layers;
   std::optional<std::size_t> d_model, heads, kv_heads, d_ff, vocab, classes, max_length;
   std::optional<std::size_t> length, target_length, batch;
@@ -86,6 +88,7 @@ void add_integer(CLI::App& command, const std::string& name, std::optional<Integ
 
 struct CostReport {
   Workload workload;
+  ModelSummary summary;
   ParameterCounts parameters;
   std::vector<ViewCounts> views;                  // as kCostViews
   MemoryUse memory;                               // of the main rule

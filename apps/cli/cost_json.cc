@@ -48,6 +48,22 @@ void write_parameters(const ParameterCounts& parameters, JsonWriter& to) {
   to.close();
 }
 
+void write_summary(const ModelSummary& summary, JsonWriter& to) {
+  to.key("summary");
+  to.open('{');
+  to.key("windows");
+  to.open('[');
+  for (const std::size_t window : summary.windows) to.value(window);
+  to.close();
+  to.field("experts", summary.experts);
+  to.field("chosen_experts", summary.chosen);
+  to.field("expert_layers", summary.expert_layers);
+  to.field("active_parameters", summary.active);
+  to.field("cache_per_token", summary.cache_per_token);
+  to.field("cache_fixed", summary.cache_fixed);
+  to.close();
+}
+
 void write_layers(const ViewCounts& view, JsonWriter& to) {
   to.key("layers");
   to.open('[');
@@ -154,6 +170,7 @@ void write_convention(const ConventionReport& as, JsonWriter& to) {
 void write_report(const CostReport& report, JsonWriter& to) {
   write_config(report, to);
   write_parameters(report.parameters, to);
+  write_summary(report.summary, to);
   to.key("views");
   to.open('{');
   for (const CostView view : report.shown_views) write_view(report, report.view(view), to);

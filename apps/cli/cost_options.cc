@@ -6,6 +6,7 @@
 
 #include "command.h"
 #include "cost.h"
+#include "longspan/attention/exact/flash.h"
 #include "longspan/attention/registry.h"
 #include "longspan/base/config.h"
 #include "longspan/io/checkpoint.h"
@@ -97,11 +98,9 @@ Workload from_file(const std::filesystem::path& path) {
     w.model = config_from_json<ModelConfig>("model", file["model"]);
   } else {
     w.model = config_from_hugging_face(file);
+    if (w.model.attention == FlashAttention::kName) w.model.attention = kExactAttention;
     for (const std::string& mechanism : split_list(w.model.attention, '|')) {
       if (find_branch(mechanism) != nullptr) continue;  // mixes tokens without attention
-      if (find_mechanism(mechanism).kind == MechanismClass::kExact) {
-        w.model.attention = kExactAttention;
-      }
       if (w.model.dropout == 0.0F || abilities_of(mechanism).dropout) continue;
       w.note = fmt::format("counted without the config's dropout: {} cannot drop attention weights",
                            find_mechanism(mechanism).name);
@@ -217,8 +216,13 @@ void set_lengths(const ModelOptions& o, Workload& w) {
     w.model.max_length = *o.max_length;
   else if (own)
     w.model.max_length = std::max(longest, o.model.empty() ? 1 : w.model.max_length);
-  require(longest <= w.model.max_length,
+  if (own && w.model.decoder_max_length > 0) {
+    w.model.decoder_max_length = std::max(w.target_length, w.model.decoder_max_length);
+  }
+  require(w.length <= w.model.max_length && w.target_length <= w.model.longest(),
           "[cost] {} tokens; the model has {} positions: need a shorter length or --max-length",
+          longest, std::min(w.model.max_length, w.model.longest()));
+} tokens; the model has {} positions: need a shorter length or --max-length",
           longest, w.model.max_length);
 }
 
@@ -227,7 +231,8 @@ void set_lengths(const ModelOptions& o, Workload& w) {
 void add_model_options(CLI::App& command, ModelOptions& o) {
   const char* group = "Model";
   command
-      .add_option("--model", o.model, "Preset (see longspan list), config.json or its directory")
+      .add_option("--model,model", o.model,
+                  "Preset (see longspan list), config.json or its directory")
       ->group(group);
   add_number(command, "--encoder-layers", o.encoder_layers, "Blocks of the encoder", kSomeLayers,
              group);

@@ -1,6 +1,7 @@
 // longspan list: the registries.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "command.h"
@@ -8,6 +9,7 @@
 #include "longspan/attention/registry.h"
 #include "longspan/layers/branches.h"
 #include "longspan/learning/rule.h"
+#include "longspan/models/families/family.h"
 #include "longspan/models/presets.h"
 #include "longspan/tasks/registry.h"
 #include "table.h"
@@ -98,19 +100,71 @@ void print_tables() {
   print_wrapped("", "longspan list NAME explains one of them");
 }
 
+// "ForMaskedLM, Model, …" of the classes of a family: their names without what all begin with.
+std::string heads_of(const CheckpointFamily& family) {
+  const auto beginning = [&](std::size_t length) {
+    const std::string_view first = family.heads.front().architecture.substr(0, length);
+    return std::ranges::all_of(family.heads, [&](const CheckpointHead& head) {
+      return head.architecture.size() > length && head.architecture.starts_with(first);
+    });
+  };
+  std::size_t common = 0;
+  if (family.heads.size() > 1) {
+    while (beginning(common + 1)) ++common;
+  }
+  std::string all;
+  for (const CheckpointHead& head : family.heads) {
+    all += (all.empty() ? "" : ", ") + std::string(head.architecture.substr(common));
+  }
+  return all;
+}
+
+nlohmann::json families_as_json() {
+  nlohmann::json all = nlohmann::json::array();
+  for (const CheckpointFamily* family : checkpoint_families()) {
+    nlohmann::json heads = nlohmann::json::array();
+    for (const CheckpointHead& head : family->heads) heads.push_back(head.architecture);
+    all.push_back({{"model_type", family->model_type}, {"architectures", heads}});
+  }
+  return {{"families", all}};
+}
+
+void print_families(bool json) {
+  if (json) {
+    fmt::print("{}\n", families_as_json().dump(2));
+    return;
+  }
+  Table table({{"model_type"}, {"classes", false, true}});
+  for (const CheckpointFamily* family : checkpoint_families()) {
+    table.add({std::string(family->model_type), heads_of(*family)});
+  }
+  table.print();
+  fmt::print("\n");
+  print_wrapped("", "longspan cost DIR counts a model by its config.json; classes are what follows "
+                    "the family's name in its \"architectures\"");
+}
+
 }  // namespace
 
 void add_list(CLI::App& app, const Common& common) {
   CLI::App* command =
       app.add_subcommand("list", "The attention mechanisms, models, tasks and learning rules");
   const auto name = std::make_shared<std::string>();
+  const auto families = std::make_shared<bool>(false);
   command->add_option("name", *name, "One of them, to be explained");
+  command->add_flag("--families", *families,
+                    "The families of released models whose config.json is understood");
   command->footer(
       "Examples:\n"
       "  longspan list\n"
-      "  longspan list bigbird");
-  command->callback([name, &common] {
-    if (!name->empty()) {
+      "  longspan list bigbird\n"
+      "  longspan list --families");
+  command->callback([name, families, &common] {
+    require(name->empty() || !*families, "[list] --families and '{}'; need the one or the other",
+            *name);
+    if (*families) {
+      print_families(common.json);
+    } else if (!name->empty()) {
       print_entry(*name, common.json);
     } else if (common.json) {
       fmt::print("{}\n", as_json().dump(2));

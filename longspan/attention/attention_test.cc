@@ -130,8 +130,8 @@ TEST(Registry, NoNumberOfAnOptionIsAnythingElse) {
 TEST(Registry, SuggestsTheNearestName) {
   EXPECT_EQ(error_of([] { abilities_of("flsh"); }).substr(0, 64),
             "[attention] unknown mechanism 'flsh'; did you mean 'flash'? Know");
-  EXPECT_EQ(error_of([] { abilities_of("flash:blok=3"); }),
-            "[flash] unknown option 'blok'; it has none");
+  EXPECT_EQ(error_of([] { abilities_of("full:blok=3"); }),
+            "[full] unknown option 'blok'; it has none");
 }
 
 TEST(VisiblePairs, AgreesWithCounting) {

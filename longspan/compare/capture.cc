@@ -33,7 +33,7 @@ CapturedAttention capture_attention(Model& model, std::span<const std::int32_t> 
   CapturedAttention captured;
   captured.shape = {.length = tokens.size(),
                     .heads = heads,
-                    .d_head = c.d_model / c.heads,
+                    .d_head = head_width_of(c),
                     .causal = c.family == Family::kDecoder};
   model.mixer(layer).set_observer([&](const AttentionInputs& in) {
     captured.tensors.q = columns(in.q, c.heads, heads);

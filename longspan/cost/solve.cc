@@ -185,7 +185,7 @@ std::string_view name_of(Measure measure) {
 std::size_t SolveQuestion::value(std::size_t k) const {
   if (what != SolveFor::kWidth) return k;
   const bool shared = workload.kv_heads() != workload.model.heads;
-  return k * (shared ? workload.kv_width() : workload.model.d_model / workload.model.heads);
+  return k * (shared ? workload.kv_width() : head_width_of(workload.model));
 }
 
 Workload SolveQuestion::candidate(std::size_t k) const {

@@ -37,7 +37,7 @@ void check_mechanisms(const std::string& specification, const AttentionShape& sh
 void check_attention(const Workload& w) {
   static constexpr std::array<std::int32_t, 1> kLengths = {1};
   const ModelConfig& m = w.model;
-  const std::size_t d_head = m.d_model / m.heads;
+  const std::size_t d_head = head_width_of(m);
   AttentionShape shape{.heads = m.heads,
                        .kv_heads = w.kv_heads(),
                        .m = 1,
@@ -213,11 +213,20 @@ bool Workload::in_paper() const {
   const auto mixes = [](const std::string& specification) {
     return find_branch(specification) != nullptr;
   };
-  return std::ranges::none_of(split_list(model.attention, '|'), mixes) && comparable();
+  const ModelConfig& m = model;
+  const bool plain = m.head_width == 0 && m.decoder_heads == 0 && m.decoder_d_ff == 0 &&
+                     !m.shared_layers && m.head != HeadKind::kStates && m.logit_cap == 0.0F &&
+                     m.logit_scale == 1.0F && m.norm_bias && m.norm_weight && m.output_width == 0;
+  return plain && std::ranges::none_of(split_list(m.attention, '|'), mixes) && comparable();
 }
 
 bool Workload::comparable() const {
-  return model.feed_forward == "dense" && !model.embedding_projection && model.stages.empty() &&
+  const Wiring wiring = model.wiring;
+  const bool wired = wiring == Wiring::kPostNorm || wiring == Wiring::kPreNorm ||
+                     wiring == Wiring::kReversible;
+  return wired && model.first_norm && model.query_norm == QueryNorm::kNone &&
+         model.feed_forward == "dense" && !model.embedding_projection &&
+         model.embedding_width == 0 && !model.decoder_norm_first && model.stages.empty() &&
          model.head != HeadKind::kPairs;
 }
 

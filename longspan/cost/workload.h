@@ -32,7 +32,7 @@ struct Workload {
   std::size_t d_ff() const { return model.feed_forward_width(); }
   std::size_t kv_heads() const { return model.kv_heads == 0 ? model.heads : model.kv_heads; }
   // Of a key or value: kv_heads·d_head.
-  std::size_t kv_width() const { return kv_heads() * (model.d_model / model.heads); }
+  std::size_t kv_width() const { return kv_heads() * head_width_of(model); }
   // What a step trains on: the decoder's or only sequences.
   std::size_t tokens() const { return has_both() ? decoder_rows() : rows(); }
   // Valid as long as this object.

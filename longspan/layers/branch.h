@@ -9,6 +9,7 @@
 #include <functional>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "longspan/base/arena.h"
 #include "longspan/base/batch.h"
@@ -156,11 +157,14 @@ class Branch {
   virtual void size_cache(std::size_t /*context*/, DecodeCache& /*cache*/) const {}
 
   // Of branches that are attention; null and nothing for others.
-  virtual Attention* mechanism() { return nullptr; }
+  virtual const Attention* mechanism() const { return nullptr; }
+  Attention* mechanism() { return const_cast<Attention*>(std::as_const(*this).mechanism()); }
   virtual bool remembers() const { return false; }  // earlier segments
   virtual void set_observer(Observer /*observer*/) {}
   // Of branches among whose parts the data choose: how many there are; 0 for others.
   virtual std::size_t experts() const { return 0; }
+  // And to how many of them a token goes.
+  virtual std::size_t chosen_experts() const { return 0; }
   // Whether its output takes dropout in training, before the residual addition.
   virtual bool drops_output() const { return true; }
 };

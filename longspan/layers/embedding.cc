@@ -23,23 +23,25 @@ Embedding::Embedding(Parameters& parameters, const std::string& name, const Embe
                                Role::kEmbedding);
   };
   if (config.positions == PositionKind::kLearned) {
-    positions_ = declare(".positions", config.max_length + config.position_offset, width());
+    positions_ = declare(".positions", config.max_length + config.position_offset, sum_width());
   }
   if (config.positions == PositionKind::kAxial) {
-    require(config.axial_rows > 0 && config.axial_width > 0 && config.axial_width < width(),
+    require(config.axial_rows > 0 && config.axial_width > 0 && config.axial_width < sum_width(),
             "[embedding] axial positions of {} rows of width {}; need at least one row and a width "
             "below {}",
-            config.axial_rows, config.axial_width, width());
+            config.axial_rows, config.axial_width, sum_width());
     positions_ = declare(".axial_rows", config.axial_rows, config.axial_width);
-    axial_columns_ = declare(".axial_columns", axial_columns(), width() - config.axial_width);
+    axial_columns_ = declare(".axial_columns", axial_columns(), sum_width() - config.axial_width);
   }
   if (config.token_types > 0 && config.embeds_types) {
-    types_ = declare(".types", config.token_types, width());
+    types_ = declare(".types", config.token_types, sum_width());
   }
   if (config.norm) {
-    norm_ = std::make_unique<Norm>(parameters, name + ".norm", config.norm_kind, width(),
-                                   config.epsilon, Role::kEmbedding, config.norm_bias);
+    norm_ = std::make_unique<Norm>(parameters, name + ".norm", config.norm_kind, sum_width(),
+                                   config.epsilon, Role::kEmbedding, config.norm_learns);
   }
+  require(!config.projects_tokens || !config.scaled,
+          "[embedding] projected tokens that are scaled; need one of the two");
   if (config.projection || width() != config.d_model) {
     projection_.emplace(parameters, name + ".projection", width(), config.d_model,
                         config.projection_bias, config.deviation, Role::kEmbedding);
@@ -73,7 +75,7 @@ void Embedding::check(const Pass& pass, const TokenInput& input) const {
 void Embedding::allocate() {
   if (config_.positions == PositionKind::kSinusoidal ||
       config_.positions == PositionKind::kSinusoidalHalves) {
-    sinusoids_ = sinusoidal_table(config_.positions, config_.max_length, width());
+    sinusoids_ = sinusoidal_table(config_.positions, config_.max_length, sum_width());
   }
 }
 
@@ -136,13 +138,17 @@ Matrix Embedding::embed(const Pass& pass, const TokenInput& input, EmbeddingSave
   if (saved != nullptr && norm_ != nullptr) *norm_saved = norm_->save(pass.rows(), arena);
   if (!projection_) {
     assemble(pass, input, {x, {}}, nullptr, norm_saved, arena);
-  } else if (saved != nullptr) {
-    saved->projected = arena.matrix(pass.rows(), width());
-    assemble(pass, input, {saved->projected, {}}, nullptr, norm_saved, arena);
-    projection_->forward(saved->projected, x);
+    finish(pass, x);
+    return x;
+  }
+  if (saved != nullptr) saved->projected = arena.matrix(pass.rows(), width());
+  const Arena::Frame frame(arena);
+  const Matrix before = saved != nullptr ? saved->projected : arena.matrix(pass.rows(), width());
+  if (config_.projects_tokens) {
+    look_up(pass, input, nullptr, before);
+    projection_->forward(before, x);
+    complete(pass, input, {x, {}}, norm_saved, arena);
   } else {
-    const Arena::Frame frame(arena);
-    const Matrix before = arena.matrix(pass.rows(), width());
     assemble(pass, input, {before, {}}, nullptr, norm_saved, arena);
     projection_->forward(before, x);
   }
@@ -152,24 +158,40 @@ Matrix Embedding::embed(const Pass& pass, const TokenInput& input, EmbeddingSave
 
 void Embedding::observe(const Pass& pass, const TokenInput& input, const EmbeddingOutputs& outputs,
                         const Perturbation* error, Norm::Saved* saved, Arena& arena) const {
-  require(!projection_,
-          "[rule] the outputs of a projected embedding cannot be compared between two passes; need "
-          "backpropagation");
+  require(
+      !projection_ && !(config_.norm_first && norm_ != nullptr),
+      "[rule] the outputs of a projected embedding, or one that is normed before its positions, "
+      "cannot be compared between two passes; need backpropagation");
   assemble(pass, input, outputs, error, saved, arena);
   finish(pass, outputs.x);
 }
 
 void Embedding::assemble(const Pass& pass, const TokenInput& input, const EmbeddingOutputs& outputs,
                          const Perturbation* error, Norm::Saved* saved, Arena& arena) const {
+  look_up(pass, input, error, outputs.x);
+  complete(pass, input, outputs, saved, arena);
+}
+
+void Embedding::look_up(const Pass& pass, const TokenInput& input, const Perturbation* error,
+                        Matrix x) const {
   const Place::Scope scope(kMeter, Phase::kForward);
-  const Matrix x = outputs.x;
   gather_rows(table_->weights(), input.tokens, x);
   if (error != nullptr) perturb(pass, *error, x);
   if (config_.scaled) scale(std::sqrt(static_cast<float>(config_.d_model)), x);
+}
+
+void Embedding::complete(const Pass& pass, const TokenInput& input, const EmbeddingOutputs& outputs,
+                         Norm::Saved* saved, Arena& arena) const {
+  const Place::Scope scope(kMeter, Phase::kForward);
+  const Matrix x = outputs.x;
+  const auto apply_norm = [&] {
+    if (norm_ != nullptr) norm_->forward(x, x, saved == nullptr ? Norm::Saved{} : *saved);
+  };
+  if (config_.norm_first) apply_norm();
   if (adds_positions()) add_positions(pass, input, x);
   if (types_ != nullptr) add_types(input, x, arena);
   if (outputs.before_norm.data != nullptr) copy(x, outputs.before_norm);
-  if (norm_ != nullptr) norm_->forward(x, x, saved == nullptr ? Norm::Saved{} : *saved);
+  if (!config_.norm_first) apply_norm();
 }
 
 void Embedding::finish(const Pass& pass, Matrix x) const {
@@ -197,40 +219,52 @@ void Embedding::backward(const Pass& pass, const TokenInput& input, const Embedd
     const Place::Scope scope(kMeter, Phase::kBackward);
     dropout(drop(pass), g, g);
   }
-  if (projection_) {
-    {
-      const Place::Scope scope(kMeter, Phase::kUpdate);
-      projection_->accumulate(saved.projected, g);
-    }
-    const Place::Scope scope(kMeter, Phase::kBackward);
-    const Matrix before = arena.matrix(pass.rows(), width());
-    projection_->backward(g, before);
-    g = before;
-  }
-  if (norm_ != nullptr) {
-    {
-      const Place::Scope scope(kMeter, Phase::kUpdate);
-      norm_->accumulate(saved.norm, g);
-    }
-    const Place::Scope scope(kMeter, Phase::kBackward);
-    norm_->backward(saved.norm, g, g, /*add=*/false);
-  }
-  accumulate(pass, input, g);
+  if (projection_ && !config_.projects_tokens) g = backward_projection(pass, saved, g, arena);
+  if (!config_.norm_first) backward_norm(saved, g);
+  accumulate_added(pass, input, g);
+  if (config_.norm_first) backward_norm(saved, g);
+  if (projection_ && config_.projects_tokens) g = backward_projection(pass, saved, g, arena);
+  accumulate_table(input, g);
 }
 
-void Embedding::accumulate(const Pass& pass, const TokenInput& input, Matrix g) const {
+Matrix Embedding::backward_projection(const Pass& pass, const EmbeddingSaved& saved, Matrix g,
+                                      Arena& arena) const {
+  {
+    const Place::Scope scope(kMeter, Phase::kUpdate);
+    projection_->accumulate(saved.projected, g);
+  }
+  const Place::Scope scope(kMeter, Phase::kBackward);
+  const Matrix before = arena.matrix(pass.rows(), width());
+  projection_->backward(g, before);
+  return before;
+}
+
+void Embedding::backward_norm(const EmbeddingSaved& saved, Matrix g) const {
+  if (norm_ == nullptr) return;
+  {
+    const Place::Scope scope(kMeter, Phase::kUpdate);
+    norm_->accumulate(saved.norm, g);
+  }
+  const Place::Scope scope(kMeter, Phase::kBackward);
+  norm_->backward(saved.norm, g, g, /*add=*/false);
+}
+
+void Embedding::accumulate_added(const Pass& pass, const TokenInput& input, Matrix g) const {
   const Place::Scope scope(kMeter, Phase::kUpdate);
   if (positions_ != nullptr && !positions_->constant) {
     accumulate_positions(pass, input.first_position, g);
   }
-  if (types_ != nullptr && !types_->constant) {
-    if (input.types.empty()) {
-      add_column_sums(g, types_->gradient.data());
-    } else {
-      scatter_add_rows(g, input.types, types_->gradient_matrix());
-    }
+  if (types_ == nullptr || types_->constant) return;
+  if (input.types.empty()) {
+    add_column_sums(g, types_->gradient.data());
+  } else {
+    scatter_add_rows(g, input.types, types_->gradient_matrix());
   }
+}
+
+void Embedding::accumulate_table(const TokenInput& input, Matrix g) const {
   if (table_->constant) return;
+  const Place::Scope scope(kMeter, Phase::kUpdate);
   if (config_.padding_token >= 0) zero_rows_of(config_.padding_token, input.tokens, g);
   if (config_.scaled) scale(std::sqrt(static_cast<float>(config_.d_model)), g);
   scatter_add_rows(g, input.tokens, table_->gradient_matrix());

@@ -1,5 +1,6 @@
 // Embedding:  x_i = s·E[token_i] + P[i] + T[type_i], s = 1 or √d, then an optional norm, an optional
-// projection W·x + b, which may widen it, and dropout.
+// projection W·x + b, which may widen it, and dropout. The projection may be of the token's vector
+// alone, and the norm may stand before P and T are added.
 //
 //   dE[token_i] += s·dx_i,  dP[i] += dx_i,  dT[type_i] += dx_i
 //
@@ -37,10 +38,12 @@ struct EmbeddingConfig {
   bool scaled = false;
   bool masked = false;  // padding becomes zeros at the end
   bool norm = false;
+  bool norm_first = false;  // it stands before positions and types
   bool projection = false;  // there is one whether or not the widths differ
   bool projection_bias = true;
+  bool projects_tokens = false;  // it stands before positions, types and norm
   NormKind norm_kind = NormKind::kLayer;
-  bool norm_bias = true;
+  Norm::Learns norm_learns = {true, true};
   float epsilon = 1e-5F;
   float dropout = 0.0F;
   float deviation = 0.02F;
@@ -116,7 +119,9 @@ class Embedding {
   bool trained() const { return !frozen(); }
 
  private:
+  // Of a token's vector; of what is added to it, and of the norm.
   std::size_t width() const { return config_.width == 0 ? config_.d_model : config_.width; }
+  std::size_t sum_width() const { return config_.projects_tokens ? config_.d_model : width(); }
   bool adds_positions() const {
     return config_.positions != PositionKind::kNone && config_.positions != PositionKind::kRotary;
   }
@@ -135,6 +140,12 @@ class Embedding {
   bool drops(const Pass& pass) const { return pass.training && config_.dropout > 0.0F; }
   // Zeros the rows of padding.
   void mask(const Pass& pass, Matrix x) const;
+  // s·E[token_i], and what an error adds to it.
+  void look_up(const Pass& pass, const TokenInput& input, const Perturbation* error,
+               Matrix x) const;
+  // Positions, types and norm.
+  void complete(const Pass& pass, const TokenInput& input, const EmbeddingOutputs& outputs,
+                Norm::Saved* saved, Arena& arena) const;
   // Everything before the projection; everything behind it.
   void assemble(const Pass& pass, const TokenInput& input, const EmbeddingOutputs& outputs,
                 const Perturbation* error, Norm::Saved* saved, Arena& arena) const;
@@ -144,8 +155,17 @@ class Embedding {
   void accumulate_positions(const Pass& pass, std::size_t first, ConstMatrix g) const;
   std::size_t axial_columns() const { return divide_up(config_.max_length, config_.axial_rows); }
   void perturb(const Pass& pass, const Perturbation& error, Matrix x) const;
-  // Everything but the norm, from the signal to what the norm receives; spoils it.
-  void accumulate(const Pass& pass, const TokenInput& input, Matrix g) const;
+  // Spoils g in the memory of another, which it returns.
+  Matrix backward_projection(const Pass& pass, const EmbeddingSaved& saved, Matrix g,
+                             Arena& arena) const;
+  void backward_norm(const EmbeddingSaved& saved, Matrix g) const;
+  // Positions and types, from their signal; the table, from its own, which it spoils; both.
+  void accumulate_added(const Pass& pass, const TokenInput& input, Matrix g) const;
+  void accumulate_table(const TokenInput& input, Matrix g) const;
+  void accumulate(const Pass& pass, const TokenInput& input, Matrix g) const {
+    accumulate_added(pass, input, g);
+    accumulate_table(input, g);
+  }
   void add_types(const TokenInput& input, Matrix x, Arena& arena) const;
 
   EmbeddingConfig config_;

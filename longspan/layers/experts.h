@@ -71,6 +71,7 @@ class Experts final : public Branch {
 
   bool trained() const override;
   std::size_t experts() const override { return experts_.size(); }
+  std::size_t chosen_experts() const override { return config_.top; }
   bool packs() const override { return true; }
 
  private:

@@ -47,7 +47,7 @@ Head::Head(Parameters& parameters, const std::string& name, const HeadConfig& co
                        config.transform_bias, config.deviation, Role::kHead);
     if (config.transform_norm) {
       norm_ = std::make_unique<Norm>(parameters, name + ".norm", config.norm_kind, width(),
-                                     config.epsilon, Role::kHead, config.norm_bias);
+                                     config.epsilon, Role::kHead, config.norm_learns);
     }
   }
   require(config.transform || width() == config.d_model,
@@ -133,9 +133,13 @@ Head::Saved Head::transform(const Pass& pass, ConstMatrix x, bool saves, Arena& 
 
 void Head::transform_rows(std::size_t rows, bool saves, Saved& saved, Arena& arena) const {
   if (!transform_) return;
-  if (saves) saved.z = arena.matrix(rows, width());
+  if (saves && config_.transform_activates) saved.z = arena.matrix(rows, width());
   saved.h = arena.matrix(rows, width());
-  transform_->forward(saved.last, config_.activation, saved.z, saved.h);
+  if (config_.transform_activates) {
+    transform_->forward(saved.last, config_.activation, saved.z, saved.h);
+  } else {
+    transform_->forward(saved.last, saved.h);
+  }
   saved.last = saved.h;
   if (norm_ == nullptr) return;
   if (saves) saved.norm = norm_->save(rows, arena);
@@ -208,7 +212,7 @@ Matrix Head::before_transform(const Saved& saved, Matrix g, Matrix dx, Arena& ar
   const Matrix dpooled = config_.pool ? arena.matrix(g.rows, config_.d_model) : dx;
   {
     const Place::Scope scope(kTransformMeter, Phase::kBackward);
-    activation_backward(config_.activation, saved.z, g, g);
+    if (config_.transform_activates) activation_backward(config_.activation, saved.z, g, g);
     transform_->backward(g, dpooled);
   }
   const Place::Scope scope(kTransformMeter, Phase::kUpdate);

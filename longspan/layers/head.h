@@ -34,10 +34,11 @@ struct HeadConfig {
   std::size_t pair_width = 0;  // > 0: two pooled sequences have one output; no transform then
   bool transform = false;
   bool transform_bias = true;
+  bool transform_activates = true;            // else it is a matrix alone
   Activation activation = Activation::kGelu;  // of the transform
   bool transform_norm = false;
   NormKind norm_kind = NormKind::kLayer;
-  bool norm_bias = true;
+  Norm::Learns norm_learns = {true, true};
   float epsilon = 1e-5F;
   std::size_t width = 0;  // behind the transform; 0: d_model
   float scale = 1.0F;     // s

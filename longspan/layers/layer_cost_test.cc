@@ -106,6 +106,7 @@ TEST(Executed, MultiHeadAttention) {
                                       .kv_heads = s.h,
                                       .cross = cross,
                                       .bias = false,
+                                      .output_bias = false,
                                       .attention = "full"});
       const Count n = cross ? s.n : s.m;
       const Count M = s.batch * s.m;
@@ -128,7 +129,7 @@ TEST(Executed, MultiHeadAttentionBiases) {
     const MultiHeadAttentionConfig config{
         .d_model = s.d, .heads = s.h, .kv_heads = s.h, .cross = true, .attention = "full"};
     MultiHeadAttentionConfig plain = config;
-    plain.bias = false;
+    plain.bias = plain.output_bias = false;
     const MultiHeadAttention with(parameters, "with", config);
     const MultiHeadAttention without(parameters, "without", plain);
     const Count biases = 2 * s.batch * s.m * s.d + 2 * s.batch * s.n * s.d;

@@ -94,7 +94,7 @@ void MultiHeadAttention::add_norms(Parameters& parameters, const std::string& na
   const auto add = [&](const char* own, const Stream& stream, std::size_t first) {
     auto norm = std::make_unique<Norm>(parameters, name + own, config_.norm,
                                        whole ? stream.columns() : stream.width,
-                                       config_.norm_epsilon, Role::kNorm, config_.norm_bias);
+                                       config_.norm_epsilon, Role::kNorm, config_.norm_learns);
     const std::size_t each = whole ? stream.columns() : stream.width;
     for (std::size_t at = 0; at < stream.columns(); at += each) {
       normed_.push_back({norm.get(), first + at, each});

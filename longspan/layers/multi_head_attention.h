@@ -53,7 +53,7 @@ struct MultiHeadAttentionConfig {
   bool output_bias = true;  // of W_O
   QueryNorm query_norm = QueryNorm::kNone;
   NormKind norm = NormKind::kRms;  // that one
-  bool norm_bias = true;
+  Norm::Learns norm_learns = {true, true};
   float norm_epsilon = 1e-5F;
   float dropout = 0.0F;  // of the attention weights
   float deviation = 0.02F;
@@ -100,7 +100,8 @@ class MultiHeadAttention final : public Branch, public Contrastive {
   void size_cache(std::size_t context, DecodeCache& cache) const override;
   bool packs() const override { return true; }
   bool reads_padding() const override { return mechanism_->abilities().reads_padding; }
-  Attention* mechanism() override { return mechanism_.get(); }
+  using Branch::mechanism;
+  const Attention* mechanism() const override { return mechanism_.get(); }
   bool remembers() const override { return calls(Source::kHistory); }
   void set_observer(Observer observer) override { observer_ = std::move(observer); }
 

@@ -154,7 +154,7 @@ std::vector<Case> cases() {
   MultiHeadAttentionConfig causal = plain;
   causal.causal = true;
   MultiHeadAttentionConfig bare = causal;
-  bare.bias = false;
+  bare.bias = bare.output_bias = false;
   MultiHeadAttentionConfig cross = plain;
   cross.cross = true;
   const auto with_adapters = [](MultiHeadAttentionConfig config) {

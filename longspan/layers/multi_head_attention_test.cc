@@ -137,7 +137,7 @@ std::string error_of(const MultiHeadAttentionConfig& config) {
 
 TEST(MultiHeadAttention, RefusesWhatItCannotBuild) {
   EXPECT_EQ(error_of({.d_model = 10, .heads = 3, .kv_heads = 3}),
-            "[attention] width 10 does not divide into 3 heads; need a multiple");
+            "[attention] width 10 does not divide into 3 heads; need a multiple, or head_width");
   EXPECT_EQ(error_of({.d_model = 12, .heads = 6, .kv_heads = 4}),
             "[attention] 6 heads cannot share 4 key-value heads; need a divisor");
   EXPECT_NE(error_of({.d_model = 4, .attention = "flsh"}).find("did you mean 'flash'?"),

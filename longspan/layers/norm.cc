@@ -1,13 +1,17 @@
 #include "longspan/layers/norm.h"
 
+#include "longspan/kernels/rows/vector.h"
+
 namespace longspan {
 
 Norm::Norm(Parameters& parameters, const std::string& name, NormKind kind, std::size_t d,
-           float epsilon, Role role, bool shifts)
+           float epsilon, Role role, Learns learns)
     : kind_(kind),
       epsilon_(epsilon),
-      gamma_(&parameters.declare(name + ".weight", d, Initializer::ones(), role)) {
-  if (kind == NormKind::kLayer && shifts) {
+      gamma_(learns.scale ? &parameters.declare(name + ".weight", d, Initializer::ones(), role)
+                          : &parameters.declare_constant(name + ".weight", 1, d,
+                                                         [](Matrix ones) { fill(ones, 1.0F); })) {
+  if (kind == NormKind::kLayer && learns.shift) {
     beta_ = &parameters.declare(name + ".bias", d, Initializer::zeros(), role);
   }
 }

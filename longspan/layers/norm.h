@@ -19,9 +19,13 @@ class Norm {
     std::span<float> inverse;  // 1/σ [rows]
   };
 
-  // LayerNorm `shifts` by a β, or scales only.
+  // What of x̂ it learns: to scale it, and with LayerNorm to shift it.
+  struct Learns {
+    bool scale = true;
+    bool shift = true;
+  };
   Norm(Parameters& parameters, const std::string& name, NormKind kind, std::size_t d, float epsilon,
-       Role role = Role::kNorm, bool shifts = true);
+       Role role = Role::kNorm, Learns learns = {true, true});
 
   Saved save(std::size_t rows, Arena& arena) const;
 

@@ -26,6 +26,9 @@ struct ModelConfig {
   std::string loss = "cross-entropy";  // or squared-error, of as many numbers as classes
   std::size_t layers = 4;              // of the encoder, or of the only stack
   std::size_t decoder_layers = 0;      // encoder-decoder only
+  std::size_t decoder_heads = 0;       // of its decoder; 0: as many as the encoder's
+  std::size_t decoder_d_ff = 0;        // likewise
+  std::size_t decoder_max_length = 0;  // likewise
   std::size_t d_model = 128;
   std::size_t heads = 4;
   std::size_t kv_heads = 0;    // 0: as many as heads
@@ -55,7 +58,8 @@ struct ModelConfig {
   Choice<StreamEnd> streams = StreamEnd::kMean;
   Choice<NormKind> norm = NormKind::kLayer;
   float norm_epsilon = 1e-5F;
-  bool norm_bias = true;  // LayerNorm shifts too
+  bool norm_weight = true;  // norms scale
+  bool norm_bias = true;    // LayerNorm shifts too
   Choice<Activation> activation = Activation::kGeluTanh;
   bool gated = false;  // SwiGLU with activation = silu
   Choice<PositionKind> positions = PositionKind::kLearned;
@@ -79,6 +83,7 @@ struct ModelConfig {
   bool head_constant_bias = false;  // one beside it that is not trained
   bool head_transform = false;
   bool head_transform_bias = true;
+  bool head_activates = true;  // the transform ends in an activation
   Choice<Activation> head_activation = Activation::kGelu;
   bool head_norm = false;
   std::size_t output_width = 0;  // at which the transform ends, and outputs are taken; 0: d_model
@@ -88,9 +93,11 @@ struct ModelConfig {
   bool embedding_norm = false;
   bool embedding_projection = false;  // a matrix behind the norm
   bool embedding_projection_bias = true;
-  std::size_t embedding_width = 0;  // of all before that; 0: d_model
-  bool embedding_scale = false;     // token vectors are multiplied by √d_model
-  bool embedding_mask = false;      // padding is embedded as zeros
+  bool embedding_projects_tokens = false;  // it stands before positions, types and norm
+  bool decoder_norm_first = false;         // the norm stands before the decoder's positions
+  std::size_t embedding_width = 0;         // of all before that; 0: d_model
+  bool embedding_scale = false;            // token vectors are multiplied by √d_model
+  bool embedding_mask = false;             // padding is embedded as zeros
   std::size_t token_types = 0;
   bool embedding_types = true;  // they have vectors; else attention alone is told of them
   std::int64_t padding_token = -1;
@@ -118,6 +125,18 @@ struct ModelConfig {
     return pools() ? batch / sequences_each() : batch * length;
   }
   std::size_t feed_forward_width() const { return d_ff == 0 ? 4 * d_model : d_ff; }
+  // Of an encoder–decoder's decoder.
+  std::size_t heads_of_decoder() const { return decoder_heads == 0 ? heads : decoder_heads; }
+  std::size_t feed_forward_of_decoder() const {
+    return decoder_d_ff == 0 ? feed_forward_width() : decoder_d_ff;
+  }
+  std::size_t length_of_decoder() const {
+    return decoder_max_length == 0 ? max_length : decoder_max_length;
+  }
+  // Tokens that the decoder takes, or the only stack.
+  std::size_t longest() const {
+    return family == Family::kEncoderDecoder ? length_of_decoder() : max_length;
+  }
 
   bool operator==(const ModelConfig&) const = default;
 
@@ -128,6 +147,9 @@ struct ModelConfig {
     see("loss", loss);
     see("layers", layers);
     see("decoder_layers", decoder_layers);
+    see("decoder_heads", decoder_heads);
+    see("decoder_d_ff", decoder_d_ff);
+    see("decoder_max_length", decoder_max_length);
     see("d_model", d_model);
     see("heads", heads);
     see("kv_heads", kv_heads);
@@ -153,6 +175,7 @@ struct ModelConfig {
     see("streams", streams);
     see("norm", norm);
     see("norm_epsilon", norm_epsilon);
+    see("norm_weight", norm_weight);
     see("norm_bias", norm_bias);
     see("activation", activation);
     see("gated", gated);
@@ -175,6 +198,7 @@ struct ModelConfig {
     see("head_constant_bias", head_constant_bias);
     see("head_transform", head_transform);
     see("head_transform_bias", head_transform_bias);
+    see("head_activates", head_activates);
     see("head_activation", head_activation);
     see("head_norm", head_norm);
     see("output_width", output_width);
@@ -184,6 +208,8 @@ struct ModelConfig {
     see("embedding_norm", embedding_norm);
     see("embedding_projection", embedding_projection);
     see("embedding_projection_bias", embedding_projection_bias);
+    see("embedding_projects_tokens", embedding_projects_tokens);
+    see("decoder_norm_first", decoder_norm_first);
     see("embedding_width", embedding_width);
     see("embedding_scale", embedding_scale);
     see("embedding_mask", embedding_mask);

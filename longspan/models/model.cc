@@ -41,8 +41,15 @@ struct Side {
   bool causal = false;
   bool cross = false;
   std::size_t layers = 0;
+  std::size_t heads = 0;
+  std::size_t d_ff = 0;
+  std::size_t length = 0;
   std::string attention;
 };
+
+Norm::Learns norm_learns(const ModelConfig& c) {
+  return {.scale = c.norm_weight, .shift = c.norm_bias};
+}
 
 StagesConfig stages_config(const ModelConfig& c) {
   return {.layers = layers_of_stages(c),
@@ -81,24 +88,24 @@ StackConfig stack_config(const ModelConfig& c, const Side& side, const RotaryTab
   // (Radford et al., 2019).
   const float output_deviation = c.init_deviation / std::sqrt(static_cast<float>(branches));
   s.block.attention = {.d_model = c.d_model,
-                       .heads = c.heads,
-                       .kv_heads = c.kv_heads == 0 ? c.heads : c.kv_heads,
+                       .heads = side.heads,
+                       .kv_heads = c.kv_heads == 0 ? side.heads : c.kv_heads,
                        .head_width = c.head_width,
                        .causal = side.causal,
                        .bias = c.bias && c.attention_bias && c.projection_bias,
                        .output_bias = c.bias && c.attention_bias && c.output_bias,
                        .query_norm = c.query_norm,
                        .norm = c.norm,
-                       .norm_bias = c.norm_bias,
+                       .norm_learns = norm_learns(c),
                        .norm_epsilon = c.norm_epsilon,
                        .dropout = c.dropout,
                        .deviation = c.init_deviation,
                        .output_deviation = output_deviation,
-                       .max_length = c.max_length,
+                       .max_length = side.length,
                        .lora_rank = c.lora_rank,
                        .lora_alpha = c.lora_alpha};
   s.block.feed_forward = {.d_model = c.d_model,
-                          .d_ff = c.feed_forward_width(),
+                          .d_ff = side.d_ff,
                           .activation = c.activation,
                           .gated = c.gated,
                           .bias = c.bias && c.feed_forward_bias,
@@ -110,18 +117,19 @@ StackConfig stack_config(const ModelConfig& c, const Side& side, const RotaryTab
   s.final_norm = c.final_norm;
   s.concatenates = c.streams == StreamEnd::kConcat;
   s.norm = c.norm;
-  s.norm_bias = c.norm_bias;
+  s.norm_learns = norm_learns(c);
   s.epsilon = c.norm_epsilon;
   s.dropout = c.dropout;
   s.checkpointing = c.checkpointing;
   return s;
 }
 
-EmbeddingConfig embedding_config(const ModelConfig& c) {
+// Of an encoder–decoder's decoder, or of the only stack and the encoder's.
+EmbeddingConfig embedding_config(const ModelConfig& c, bool of_decoder) {
   return {.vocab = c.vocab,
           .d_model = c.d_model,
           .width = c.embedding_width,
-          .max_length = c.max_length,
+          .max_length = of_decoder ? c.length_of_decoder() : c.max_length,
           .positions = c.positions,
           .position_offset = c.position_offset,
           .axial_rows = c.axial_rows,
@@ -131,10 +139,12 @@ EmbeddingConfig embedding_config(const ModelConfig& c) {
           .scaled = c.embedding_scale,
           .masked = c.embedding_mask,
           .norm = c.embedding_norm,
+          .norm_first = of_decoder && c.decoder_norm_first,
           .projection = c.embedding_projection,
           .projection_bias = c.embedding_projection_bias,
+          .projects_tokens = c.embedding_projects_tokens,
           .norm_kind = c.norm,
-          .norm_bias = c.norm_bias,
+          .norm_learns = norm_learns(c),
           .epsilon = c.norm_epsilon,
           .dropout = c.dropout,
           .deviation = c.init_deviation,
@@ -153,7 +163,7 @@ HeadConfig head_config(const ModelConfig& c) {
           .activation = c.head_activation,
           .transform_norm = c.head_norm,
           .norm_kind = c.norm,
-          .norm_bias = c.norm_bias,
+          .norm_learns = norm_learns(c),
           .epsilon = c.norm_epsilon,
           .width = c.output_width,
           .scale = c.logit_scale,
@@ -186,18 +196,23 @@ Model::Model(const ModelConfig& config)
     return;
   }
   if (config.positions == PositionKind::kRotary) rotary_ = make_rotary(config);
-  const EmbeddingConfig embedding = embedding_config(config);
   const bool both = has_encoder() && has_decoder();
   if (has_encoder()) {
     const Place::Part part(ModelPart::kEncoder);
-    encoder_embedding_.emplace(*parameters_, "embedding", embedding);
-    StackConfig stack =
-        stack_config(config, {.layers = config.layers, .attention = config.attention}, rotary_);
+    encoder_embedding_.emplace(*parameters_, "embedding", embedding_config(config, false));
+    StackConfig stack = stack_config(config,
+                                     {.layers = config.layers,
+                                      .heads = config.heads,
+                                      .d_ff = config.feed_forward_width(),
+                                      .length = config.max_length,
+                                      .attention = config.attention},
+                                     rotary_);
     stack.frozen = config.frozen_layers;
     encoder_.emplace(*parameters_, "encoder", stack);
   }
   if (has_decoder()) {
     const Place::Part part(ModelPart::kDecoder);
+    const EmbeddingConfig embedding = embedding_config(config, both);
     if (both && config.shared_table) {
       decoder_embedding_.emplace(*parameters_, "decoder_embedding", embedding,
                                  encoder_embedding_->table());
@@ -210,6 +225,9 @@ Model::Model(const ModelConfig& config)
                      {.causal = true,
                       .cross = both,
                       .layers = both ? config.decoder_layers : config.layers,
+                      .heads = both ? config.heads_of_decoder() : config.heads,
+                      .d_ff = both ? config.feed_forward_of_decoder() : config.feed_forward_width(),
+                      .length = both ? config.length_of_decoder() : config.max_length,
                       .attention = own ? config.decoder_attention : config.attention},
                      rotary_);
     if (!both) stack.frozen = config.frozen_layers;

@@ -138,6 +138,16 @@ class Model {
   std::vector<DecodeCache> make_caches(std::size_t batch, std::size_t capacity, Arena& arena,
                                        std::size_t source = 0) const;
 
+  // Floats that decoding keeps of a sequence: for each of its tokens, and however long it is.
+  struct CacheSize {
+    std::size_t per_token = 0;
+    std::size_t fixed = 0;
+  };
+  CacheSize cache_size() const;
+
+  // The branches of both stacks, the encoder's first.
+  std::vector<const Branch*> branches() const;
+
   // Dry: the same steps without memory or arithmetic. `shape` may lack tokens and targets; every
   // target counts then. A listener hears the calls.
   StepMemory walk_training(const Batch& shape, std::span<History> histories = {}) const;

@@ -47,8 +47,9 @@ void Model::check_shape(const Batch& batch, std::span<History> histories) const 
   require(batch.batch > 0 && batch.length > 0,
           "[model] {} sequences of {} tokens; need at least 1 of each", batch.batch, batch.length);
   check_rows(batch);
-  require(batch.length <= config_.max_length, "[model] {} tokens; the model takes at most {}",
-          batch.length, config_.max_length);
+  const bool both = has_encoder() && has_decoder();
+  require(batch.length <= config_.longest(), "[model] {} tokens; the model takes at most {}",
+          batch.length, config_.longest());
   const auto check_lengths = [&](std::span<const std::int32_t> lengths, std::size_t limit) {
     require(lengths.empty() || lengths.size() == batch.batch,
             "[model] {} lengths for {} sequences; need one each", lengths.size(), batch.batch);
@@ -67,7 +68,7 @@ void Model::check_shape(const Batch& batch, std::span<History> histories) const 
       batch.batch);
   require(config_.stages.empty() || (histories.empty() && batch.globals.empty()),
           "[model] histories of segments or global tokens in a model with stages; need neither");
-  if (has_encoder() && has_decoder()) {
+  if (both) {
     require(batch.source_length > 0 && batch.source_length <= config_.max_length,
             "[model] {} source tokens; need 1 to {}", batch.source_length, config_.max_length);
     check_lengths(batch.source_lengths, batch.source_length);

@@ -28,7 +28,7 @@ TEST(ModelConfig, DefaultsBuild) { EXPECT_EQ(error_of(""), ""); }
 
 TEST(ModelConfig, SaysWhatCannotBeBuilt) {
   EXPECT_EQ(error_of("d_model=10,heads=4"),
-            "[model] width 10 does not divide into 4 heads; need a multiple");
+            "[model] width 10 does not divide into 4 heads; need a multiple, or head_width");
   EXPECT_EQ(error_of("heads=4,kv_heads=3"),
             "[model] 4 heads cannot share 3 key-value heads; need a divisor");
   EXPECT_EQ(error_of("layers=0"), "[model] layers is 0; need at least 1");
@@ -47,7 +47,7 @@ TEST(ModelConfig, SaysWhatCannotBeBuilt) {
   EXPECT_EQ(error_of("init_deviation=nan"),
             "[model] init_deviation is 'nan'; need a finite number");
   EXPECT_EQ(error_of("positions=rotary,d_model=12,heads=4"),
-            "[rotary] heads are 3 wide; need an even width");
+            "[rotary] 3 channels of heads that are 3 wide; need an even width of at most the head's");
 }
 
 TEST(ModelConfig, SuggestsTheNearestName) {

@@ -79,12 +79,12 @@ ConstMatrix Model::decode(const Batch& batch, std::span<DecodeCache> caches) {
   check_batch(batch, {}, /*needs_targets=*/false, /*reads_source=*/first.used == 0);
   require(first.batch == batch.batch, "[model] {} sequences; the caches are for {}", batch.batch,
           first.batch);
-  require(first.used + batch.length <= config_.max_length,
+  require(first.used + batch.length <= config_.longest(),
           "[model] {} tokens behind {}; the model takes at most {}", batch.length, first.used,
-          config_.max_length);
+          config_.longest());
   // For the first and the last position, so that no later token books again.
   book(StepKind{.name = "decode", .training = false}, batch, first.capacity, [&] {
-    const std::size_t most = std::min(first.capacity, config_.max_length);
+    const std::size_t most = std::min(first.capacity, config_.longest());
     const std::size_t last = most - std::min(most, batch.length);
     return std::max(walk_decode(batch, 0, first.capacity, dry_step_),
                     walk_decode(batch, last, first.capacity, dry_step_));
@@ -108,6 +108,30 @@ std::size_t Model::cache_bytes(std::size_t batch, std::size_t capacity, std::siz
   Arena arena = Arena::dry();
   make_caches(batch, capacity, arena, source);
   return arena.used();
+}
+
+Model::CacheSize Model::cache_size() const {
+  CacheSize size;
+  if (!decoder_) return size;
+  for (const Residual& residual : decoder_->residuals()) {
+    DecodeCache cache{.batch = 1, .capacity = 1};
+    residual.branch().size_cache(/*context=*/1, cache);
+    for (const DecodeCache::Part& part : cache.parts) {
+      if (part.fixed) continue;  // of the source
+      (part.token > 0 ? size.per_token : size.fixed) +=
+          part.token > 0 ? part.planes * part.token : part.each;
+    }
+  }
+  return size;
+}
+
+std::vector<const Branch*> Model::branches() const {
+  std::vector<const Branch*> all;
+  for (const std::optional<Stack>* stack : {&encoder_, &decoder_}) {
+    if (!*stack) continue;
+    for (const Residual& residual : (*stack)->residuals()) all.push_back(&residual.branch());
+  }
+  return all;
 }
 
 std::vector<DecodeCache> Model::make_caches(std::size_t batch, std::size_t capacity, Arena& arena,

@@ -11,8 +11,10 @@
 #include <string_view>
 #include <utility>
 
+#include "longspan/base/config.h"
 #include "longspan/base/error.h"
 #include "longspan/io/json_file.h"
+#include "longspan/models/families/family.h"
 
 namespace longspan {
 
@@ -93,6 +95,9 @@ std::vector<float> read_part(const SafetensorsFile& file, const std::string& nam
                              const WeightPlacement& place, const Part& part) {
   std::vector<float> values(part.source_size());
   file.read_into(name, file.at(name).shape, values);
+  if (place.plus != 0.0F) {
+    for (float& x : values) x += place.plus;
+  }
   if (!place.transpose) {
     const auto first = values.begin() + static_cast<std::ptrdiff_t>(part.source_offset);
     return {first, first + static_cast<std::ptrdiff_t>(part.size())};
@@ -125,6 +130,78 @@ bool same_bits(std::span<const float> a, std::span<const float> b) {
 }
 
 }  // namespace
+
+namespace {
+
+// A family, the class whose weights a checkpoint is, and what the config says of both.
+struct Meant {
+  explicit Meant(const nlohmann::json& hf);
+
+  ConfigFields fields;
+  const CheckpointFamily* family = nullptr;
+  const CheckpointHead* head = nullptr;
+  ModelConfig config;
+};
+
+const CheckpointFamily& family_of(const ConfigFields& f) {
+  const std::string type = f.text("model_type", "");
+  std::vector<std::string_view> types;
+  for (const CheckpointFamily* family : checkpoint_families()) {
+    if (family->model_type == type) return *family;
+    types.push_back(family->model_type);
+  }
+  const std::string_view near = similar(type, types);
+  throw Error(fmt::format(
+      "[{}] unknown model_type '{}'{}; `longspan list --families` names those that are known, and "
+      "any model can be described by its dimensions (--encoder-layers or --decoder-layers, "
+      "--d-model, --heads, --d-ff, --vocab)",
+      ConfigFields::kWho, type, near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
+}
+
+const CheckpointHead& head_of(const CheckpointFamily& family, const ConfigFields& f) {
+  if (!f.has("architectures")) return family.heads.front();
+  const std::vector<std::string> named = f.texts("architectures");
+  require(!named.empty(), "[{}] architectures is empty; need a name", ConfigFields::kWho);
+  std::vector<std::string_view> names;
+  for (const CheckpointHead& head : family.heads) {
+    if (head.architecture == named.front()) return head;
+    names.push_back(head.architecture);
+  }
+  throw_unknown(ConfigFields::kWho, "architecture", named.front(), names);
+}
+
+Meant::Meant(const nlohmann::json& hf) : fields(hf) {
+  family = &family_of(fields);
+  head = &head_of(*family, fields);
+  config = family->config(fields);
+  head->config(fields, config);
+  fields.refuse(fields.flag("add_cross_attention", false),
+                "cross-attention in a decoder without an encoder");
+  fields.has("tie_word_embeddings");  // nothing where there is no such layer
+  fields.has("is_decoder");
+  fields.require_all_read();
+  check(config);
+}
+
+}  // namespace
+
+std::string architecture_of(const nlohmann::json& hf) {
+  return std::string(Meant(hf).head->architecture);
+}
+
+ModelConfig config_from_hugging_face(const nlohmann::json& hf) { return Meant(hf).config; }
+
+std::vector<std::string> fields_of_no_account(const nlohmann::json& hf) {
+  return Meant(hf).fields.passed_over();
+}
+
+std::vector<WeightPlacement> placements(const nlohmann::json& hf) {
+  const Meant meant(hf);
+  Placer placer(meant.config, meant.fields, meant.family->base);
+  meant.family->place(placer);
+  meant.head->place(placer);
+  return placer.take();
+}
 
 void check_weights(Model& model, const SafetensorsFile& file,
                    std::span<const WeightPlacement> places) {

@@ -3,9 +3,8 @@
 //   config.json         model_type, architectures and sizes → ModelConfig
 //   model.safetensors   each tensor → rows of one of our parameters
 //
-// model_type: bert, distilbert, roformer, big_bird, longformer, reformer, deberta, deberta-v2,
-// funnel, transfo-xl, gpt2, llama, and llama2c (the checkpoints of llama2.c, with the names of its
-// ModelArgs). What a config asks for beyond our model is refused.
+// What a family of checkpoints means by them stands in families/. What a config asks for beyond our
+// model is refused, and so is a field that nobody knows.
 #pragma once
 
 #include <filesystem>
@@ -30,12 +29,15 @@ struct WeightPlacement {
   std::size_t source_row = 0;   // the first row of the source that is meant
   std::size_t source_rows = 0;  // how many it has; 0: those that are meant
   bool second_name = false;     // a tied tensor again: may be missing, must be equal
+  float plus = 0.0F;            // ours is so much more: norms that multiply by 1 + weight
 };
 
 // The class whose weights these are: the first of `architectures`, or what is usual for the
 // model_type. Throws Error with the nearest name for one that is not known.
 std::string architecture_of(const nlohmann::json& hf);
 ModelConfig config_from_hugging_face(const nlohmann::json& hf);
+// Fields that it has and that change nothing here.
+std::vector<std::string> fields_of_no_account(const nlohmann::json& hf);
 std::vector<WeightPlacement> placements(const nlohmann::json& hf);
 
 // Throws Error unless the file has every tensor in its shape and every parameter is filled. Needs

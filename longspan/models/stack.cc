@@ -17,7 +17,7 @@ Stack::Stack(Parameters& parameters, const std::string& name, const StackConfig&
   first_.push_back(residuals_.size());
   if (config.wiring != Wiring::kPostNorm && config.final_norm) {
     final_norm_ = std::make_unique<Norm>(parameters, name + ".norm", config.norm, output_width(),
-                                         config.epsilon, Role::kNorm, config.norm_bias);
+                                         config.epsilon, Role::kNorm, config.norm_learns);
   }
 }
 
@@ -44,7 +44,7 @@ void Stack::add_layer(Parameters& parameters, const std::string& name, std::size
 ResidualNorms Stack::make_norms(Parameters& parameters, const std::string& place) const {
   const auto norm = [&](const char* own) {
     return std::make_unique<Norm>(parameters, place + own, config_.norm, width(), config_.epsilon,
-                                  Role::kNorm, config_.norm_bias);
+                                  Role::kNorm, config_.norm_learns);
   };
   const bool first = residuals_.size() == first_.back();  // of its layer
   ResidualNorms norms;

@@ -45,7 +45,7 @@ struct StackConfig {
   bool final_norm = true;     // unless post-norm
   bool concatenates = false;  // the reversible streams at the end
   NormKind norm = NormKind::kLayer;
-  bool norm_bias = true;
+  Norm::Learns norm_learns = {true, true};
   float epsilon = 1e-5F;
   float dropout = 0.0F;
   bool checkpointing = false;

@@ -69,7 +69,7 @@ std::string mixer_of(const ModelConfig& c, const Site& site) {
 }
 
 SiteAttention attention_at(const ModelConfig& c, const Batch& batch, const Site& site, bool drops) {
-  const std::size_t d_head = c.d_model / c.heads;
+  const std::size_t d_head = head_width_of(c);
   const std::size_t kv_heads = c.kv_heads == 0 ? c.heads : c.kv_heads;
   const LoneAttention mechanism(mixer_of(c, site), {.layer = site.layer,
                                                     .d_model = c.d_model,

@@ -64,7 +64,7 @@ Site cross_site(Site decoder, const Batch& batch);
 
 inline Count hidden_width(const ModelConfig& c) { return c.d_ff == 0 ? 4 * c.d_model : c.d_ff; }
 inline Count kv_width(const ModelConfig& c) {
-  return (c.kv_heads == 0 ? c.heads : c.kv_heads) * (c.d_model / c.heads);
+  return (c.kv_heads == 0 ? c.heads : c.kv_heads) * head_width_of(c);
 }
 inline Count tokens_of(const Batch& batch) {
   return batch.packed ? Site::sum(batch.lengths) : Count{batch.batch} * batch.length;

@@ -146,6 +146,25 @@ void Comparison::output(const std::string& tensor, std::span<const float> ours) 
   add(tensor, error_of(tensor, ours, largest_of(tensor)), golden_.output_tolerance());
 }
 
+void Comparison::output_rows(const std::string& tensor, std::span<const float> ours,
+                             std::size_t length, std::span<const std::int32_t> lengths) {
+  if (lengths.empty()) return output(tensor, ours);
+  const std::vector<float> theirs = golden_.file().floats(tensor);
+  const std::size_t sequence = ours.size() / lengths.size();
+  require(theirs.size() == ours.size() && sequence % length == 0,
+          "[golden] {} has {} elements; ours has {}", tensor, theirs.size(), ours.size());
+  // What stands at padding is nobody's output.
+  std::vector<float> real(ours.begin(), ours.end());
+  for (std::size_t b = 0; b < lengths.size(); ++b) {
+    const std::size_t first =
+        b * sequence + static_cast<std::size_t>(lengths[b]) * (sequence / length);
+    std::copy(theirs.begin() + static_cast<std::ptrdiff_t>(first),
+              theirs.begin() + static_cast<std::ptrdiff_t>((b + 1) * sequence),
+              real.begin() + static_cast<std::ptrdiff_t>(first));
+  }
+  output(tensor, real);
+}
+
 void Comparison::integers(const std::string& tensor, std::span<const std::int32_t> ours) {
   const std::vector<std::int32_t> theirs = golden_.integers(tensor);
   require(!ours.empty() && theirs.size() == ours.size(), "[golden] {} has {} elements; ours has {}",

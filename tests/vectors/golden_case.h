@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -66,6 +67,9 @@ class Comparison {
   // between this and finish().
   void begin(std::string_view about);
   void output(const std::string& tensor, std::span<const float> ours);
+  // Of rows, but for those of padding: of `length` each sequence has `lengths` (empty: all).
+  void output_rows(const std::string& tensor, std::span<const float> ours, std::size_t length,
+                   std::span<const std::int32_t> lengths);
   // Of an I64 tensor the error is the share of elements that differ.
   void integers(const std::string& tensor, std::span<const std::int32_t> ours);
   // A gradient without a scale of its own (mathematically zero, or all zeros in the reference) is
@@ -96,7 +100,13 @@ struct Handler {
   void (*run)(const Case& golden, Comparison& comparison);
 };
 
-// One line for each mechanism of this build.
-std::span<const Handler> handlers();
+// One line for each mechanism of this build; null for one that it does not have.
+const Handler* find_handler(std::string_view mechanism);
+
+// What a case needs and this build does not have.
+class Unsupported : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
 
 }  // namespace longspan::golden

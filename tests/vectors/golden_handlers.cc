@@ -66,7 +66,7 @@ void run_local_layer(const Case& golden, Comparison& comparison) {
   config.d_model = golden.file().at("x").shape.back();
   config.heads = config.kv_heads = c.at("heads").get<std::size_t>();
   config.causal = c.at("causal").get<bool>();
-  config.bias = false;
+  config.bias = config.output_bias = false;
   config.attention = fmt::format(
       "local:block={},before={},after={}", c.at("chunk_length").get<std::size_t>(),
       c.at("chunks_before").get<std::size_t>(), c.at("chunks_after").get<std::size_t>());
@@ -105,19 +105,7 @@ constexpr Handler kHandlers[] = {
     {"DeBERTa v1 disentangled attention", &run_deberta_v1},
     {"DeBERTa v2 disentangled attention", &run_deberta_v2},
     {"Transformer-XL relative attention with memory", &run_transformer_xl},
-    {"whole model: BertForSequenceClassification", &run_model},
-    {"whole model: DistilBertForMaskedLM", &run_model},
-    {"whole model: FNetForMaskedLM", &run_own_model},
-    {"whole model: GPT2LMHeadModel", &run_model},
-    {"whole model: RoFormerForMaskedLM", &run_model},
-    {"whole model: ReformerModelWithLMHead", &run_own_model},
-    {"whole model: BigBirdForMaskedLM", &run_own_model},
-    {"whole model: LongformerForMaskedLM", &run_own_model},
     {"whole model: TransfoXLLMHeadModel", &run_segment_model},
-    {"whole model: DebertaForMaskedLM", &run_own_model},
-    {"whole model: DebertaV2ForMaskedLM", &run_own_model},
-    {"whole model: DebertaV2ForTokenClassification", &run_own_model},
-    {"whole model: FunnelForMaskedLM", &run_own_model},
     {"chunked local self-attention layer (Reformer)", &run_local_layer},
     {"PEPITA training step", &run_pepita},
     {"Transformer Hawkes Process", &run_published_events},
@@ -126,6 +114,11 @@ constexpr Handler kHandlers[] = {
 
 }  // namespace
 
-std::span<const Handler> handlers() { return kHandlers; }
+const Handler* find_handler(std::string_view mechanism) {
+  static constexpr Handler kWholeModel{"whole model: ", &run_model};
+  const auto* const own = std::ranges::find(kHandlers, mechanism, &Handler::mechanism);
+  if (own != std::end(kHandlers)) return own;
+  return mechanism.starts_with(kWholeModel.mechanism) ? &kWholeModel : nullptr;
+}
 
 }  // namespace longspan::golden

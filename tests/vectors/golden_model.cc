@@ -72,23 +72,24 @@ struct Loaded {
         places(placements(hf)),
         model(config_of(hf, mechanism)),
         tokens(golden.integers("input_ids")),
+        decoder_tokens(golden.integers("decoder_input_ids")),
         types(golden.integers("token_type_ids")),
         globals(globals_of(golden)) {
     model.allocate(0);
     load_weights(model, golden.weights(), places);
     take_draws(golden, model);
-    const Shape shape = golden.file().at("input_ids").shape;
-    require(shape.size() == 2, "[golden] input_ids is {}; need [batch, n]", to_string(shape));
+    const Shape shape = shape_of_tokens(golden, "input_ids");
     lengths = lengths_of(golden.integers("attention_mask"), shape[0], shape[1]);
-    targets =
-        targets_of(golden.integers("labels"), model.config().family == Family::kDecoder, shape[1]);
     batch.batch = shape[0];
     batch.length = shape[1];
     batch.tokens = tokens;
-    batch.targets = targets;
     batch.lengths = lengths;
     batch.token_types = types;
     batch.globals = globals;
+    if (translates()) become_source(golden);
+    targets = targets_of(golden.integers("labels"), model.config().family == Family::kDecoder,
+                         batch.length);
+    batch.targets = targets;
   }
 
   static ModelConfig config_of(const nlohmann::json& hf, const std::string& mechanism) {
@@ -97,12 +98,33 @@ struct Loaded {
     return config;
   }
 
+  static Shape shape_of_tokens(const Case& golden, const std::string& tensor) {
+    const Shape shape = golden.file().at(tensor).shape;
+    require(shape.size() == 2, "[golden] {} is {}; need [batch, n]", tensor, to_string(shape));
+    return shape;
+  }
+
+  bool translates() const { return model.config().family == Family::kEncoderDecoder; }
+  // What was read is the encoder's.
+  void become_source(const Case& golden) {
+    const Shape shape = shape_of_tokens(golden, "decoder_input_ids");
+    batch.source = tokens;
+    batch.source_length = batch.length;
+    batch.source_lengths = lengths;
+    batch.tokens = decoder_tokens;
+    batch.length = shape[1];
+    decoder_lengths = lengths_of(golden.integers("decoder_attention_mask"), shape[0], shape[1]);
+    batch.lengths = decoder_lengths;
+  }
+
   const nlohmann::json& hf;
   std::vector<WeightPlacement> places;
   Model model;
   std::vector<std::int32_t> tokens;
+  std::vector<std::int32_t> decoder_tokens;
   std::vector<std::int32_t> types;
   std::vector<std::int32_t> lengths;
+  std::vector<std::int32_t> decoder_lengths;
   std::vector<std::int32_t> targets;
   std::vector<std::uint8_t> globals;
   Batch batch;
@@ -119,6 +141,7 @@ void train(Loaded& loaded, Comparison& comparison) {
   std::set<std::string> sources;
   for (const WeightPlacement& place : loaded.places) {
     if (place.second_name || place.source.empty()) continue;
+    if (loaded.model.parameters().find(place.parameter)->constant) continue;
     if (!sources.insert(place.source).second) continue;
     comparison.gradient("grad." + place.source,
                         source_gradient(loaded.model, loaded.places, place.source));
@@ -128,7 +151,9 @@ void train(Loaded& loaded, Comparison& comparison) {
 void run_with(const std::string& mechanism, const Case& golden, Comparison& comparison) {
   Loaded loaded(golden, mechanism);
   const ConstMatrix logits = loaded.model.logits(loaded.batch);
-  comparison.output("logits64", {logits.data, logits.size()});
+  const bool pools = loaded.model.config().pools();
+  comparison.output_rows("logits64", {logits.data, logits.size()}, loaded.batch.length,
+                         pools ? std::span<const std::int32_t>{} : loaded.batch.lengths);
   train(loaded, comparison);
 }
 
@@ -178,17 +203,20 @@ void run_segment_model(const Case& golden, Comparison& comparison) {
 }
 
 void run_model(const Case& golden, Comparison& comparison) {
-  for (const std::string mechanism : {"full", "flash"}) {
-    comparison.begin(mechanism);
+  ModelConfig config;
+  try {
+    config = config_from_hugging_face(golden.sidecar().at("hf_config"));
+  } catch (const Error& error) {
+    throw Unsupported(error.what());
+  }
+  std::vector<std::string> mechanisms = {""};
+  if (config.attention == "flash" && config.decoder_attention.empty())
+    mechanisms = {"full", "flash"};
+  for (const std::string& mechanism : mechanisms) {
+    comparison.begin(mechanism.empty() ? "own mechanism" : mechanism);
     run_with(mechanism, golden, comparison);
     comparison.finish();
   }
-}
-
-void run_own_model(const Case& golden, Comparison& comparison) {
-  comparison.begin("own mechanism");
-  run_with("", golden, comparison);
-  comparison.finish();
 }
 
 }  // namespace longspan::golden

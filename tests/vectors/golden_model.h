@@ -5,10 +5,9 @@
 
 namespace longspan::golden {
 
-// With each exact mechanism.
+// With the mechanisms that the config names; where these are plain exact attention, with each that
+// computes it.
 void run_model(const Case& golden, Comparison& comparison);
-// With the mechanism that the config names.
-void run_own_model(const Case& golden, Comparison& comparison);
 // The same with histories of an earlier segment; the case has the losses of tokens for logits.
 void run_segment_model(const Case& golden, Comparison& comparison);
 

@@ -1,0 +1,77 @@
+#include "longspan/cost/model_summary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "longspan/attention/attention.h"
+
+namespace longspan {
+
+namespace {
+
+// "decoder.3.feed_forward.expert.5.in.weight" belongs to one expert among several.
+bool of_expert(const Parameter& p) { return p.name.find(".expert.") != std::string::npos; }
+
+std::string list_in_words(const std::vector<std::string>& parts) {
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+}  // namespace
+
+ModelSummary summarize(const Model& model) {
+  ModelSummary s;
+  for (const Branch* branch : model.branches()) {
+    if (const Attention* attention = branch->mechanism(); attention != nullptr) {
+      const std::size_t back = attention->reads_back();
+      s.windows.push_back(back == Reach::kAll ? 0 : back + 1);
+    }
+    if (branch->experts() == 0) continue;
+    ++s.expert_layers;
+    s.experts = branch->experts();
+    s.chosen = branch->chosen_experts();
+  }
+  Integer of_experts = 0;
+  for (const Parameter& p : model.parameters().all()) {
+    if (p.fill) continue;
+    const auto size = static_cast<Integer>(p.size());
+    (of_expert(p) ? of_experts : s.active) += size;
+  }
+  if (s.experts > 0) {
+    s.active += of_experts / static_cast<Integer>(s.experts) * static_cast<Integer>(s.chosen);
+  }
+  const Model::CacheSize cache = model.cache_size();
+  s.cache_per_token = static_cast<Integer>(cache.per_token);
+  s.cache_fixed = static_cast<Integer>(cache.fixed);
+  return s;
+}
+
+std::string in_words(const ModelSummary& s, Integer parameters) {
+  std::vector<std::string> parts;
+  const auto windowed = s.windows.size() -
+                        static_cast<std::size_t>(std::ranges::count(s.windows, std::size_t{0}));
+  if (windowed > 0) {
+    const auto [least, most] = std::ranges::minmax(s.windows);
+    const std::string size = most == least || least == 0
+                                 ? fmt::format("{}", most)
+                                 : fmt::format("{} to {}", least, most);
+    parts.push_back(windowed == s.windows.size()
+                        ? fmt::format("a window of {} in every layer", size)
+                        : fmt::format("a window of {} in {} of {} layers", size, windowed,
+                                      s.windows.size()));
+  }
+  if (s.experts > 0) {
+    parts.push_back(fmt::format("{} of {} experts in {} layer{}", s.chosen, s.experts,
+                                s.expert_layers, s.expert_layers == 1 ? "" : "s"));
+  }
+  if (s.active != parameters) {
+    parts.push_back(fmt::format("{} parameters active for a token", to_grouped_decimal(s.active)));
+  }
+  if (s.cache_per_token > 0) {
+    parts.push_back(fmt::format("decoding keeps {} numbers of a token",
+                                to_grouped_decimal(s.cache_per_token)));
+  }
+  return list_in_words(parts);
+}
+
+}  // namespace longspan
