@@ -88,7 +88,7 @@ bool is_path(const std::string& text) {
          std::filesystem::exists(text, ignored);
 }
 
-Workload from_file(const std::filesystem::path& path) {
+Workload from_file(const std::filesystem::path& path, bool verbose) {
   std::error_code ignored;
   const bool directory = std::filesystem::is_directory(path, ignored);
   const nlohmann::json file = directory ? read_config(path) : read_json(path);
@@ -98,11 +98,16 @@ Workload from_file(const std::filesystem::path& path) {
     w.model = config_from_json<ModelConfig>("model", file["model"]);
   } else {
     w.model = config_from_hugging_face(file);
+    if (verbose) {
+      w.note = fmt::format("fields that change nothing here: {}",
+                           fmt::join(fields_of_no_account(file), ", "));
+    }
     if (w.model.attention == FlashAttention::kName) w.model.attention = kExactAttention;
     for (const std::string& mechanism : split_list(w.model.attention, '|')) {
       if (find_branch(mechanism) != nullptr) continue;  // mixes tokens without attention
       if (w.model.dropout == 0.0F || abilities_of(mechanism).dropout) continue;
-      w.note = fmt::format("counted without the config's dropout: {} cannot drop attention weights",
+      w.note += (w.note.empty() ? "" : "; ") +
+                fmt::format("counted without the config's dropout: {} cannot drop attention weights",
                            find_mechanism(mechanism).name);
       w.model.dropout = 0.0F;
     }
@@ -114,7 +119,7 @@ Workload from_file(const std::filesystem::path& path) {
 Workload from_model(const ModelOptions& o) {
   Workload w;
   if (is_path(o.model)) {
-    w = from_file(o.model);
+    w = from_file(o.model, o.verbose);
   } else {
     const Preset& preset = find_preset(o.model);
     w.model = preset.config();
@@ -222,8 +227,6 @@ void set_lengths(const ModelOptions& o, Workload& w) {
   require(w.length <= w.model.max_length && w.target_length <= w.model.longest(),
           "[cost] {} tokens; the model has {} positions: need a shorter length or --max-length",
           longest, std::min(w.model.max_length, w.model.longest()));
-} tokens; the model has {} positions: need a shorter length or --max-length",
-          longest, w.model.max_length);
 }
 
 }  // namespace
@@ -259,6 +262,9 @@ void add_model_options(CLI::App& command, ModelOptions& o) {
                                                              from_to(0, 1e9)));
              }
            });
+  command
+      .add_flag("--verbose", o.verbose, "Names the fields of a config.json that change nothing here")
+      ->group(group);
   group = "Variants";
   command
       .add_option("--attention", o.attention,

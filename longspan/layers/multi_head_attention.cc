@@ -102,7 +102,9 @@ void MultiHeadAttention::add_norms(Parameters& parameters, const std::string& na
     return norm;
   };
   query_norm_ = add(".query_norm", query(), first_columns_[0]);
-  if (!shared_qk()) key_norm_ = add(".key_norm", key(), first_columns_[1]);
+  // There is no mechanism yet that could be asked whether keys are the queries.
+  const Stream& second = streams_.given[1];
+  if (second.name == "k") key_norm_ = add(".key_norm", second, first_columns_[1]);
 }
 
 Norm::Saved MultiHeadAttention::norm_saved(std::size_t i, const Kept& kept) const {

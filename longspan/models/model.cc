@@ -160,6 +160,7 @@ HeadConfig head_config(const ModelConfig& c) {
           .pair_width = pairs ? c.feed_forward_width() : 0,
           .transform = c.head_transform,
           .transform_bias = c.head_transform_bias,
+          .transform_activates = c.head_activates,
           .activation = c.head_activation,
           .transform_norm = c.head_norm,
           .norm_kind = c.norm,

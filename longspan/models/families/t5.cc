@@ -40,7 +40,6 @@ ModelConfig config(const ConfigFields& f) {
   c.positions = PositionKind::kNone;
   c.norm_epsilon = f.number("layer_norm_epsilon", 1e-6);
   c.dropout = f.number("dropout_rate", 0.1);
-  c.padding_token = f.token("pad_token_id");
   c.tied = f.flag("tie_word_embeddings", true);
   set_feed_forward(f, c);
   const std::string buckets = fmt::format("flash:scale=1,distances=buckets,buckets={},span={}",
