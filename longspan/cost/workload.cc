@@ -227,7 +227,7 @@ bool Workload::comparable() const {
   return wired && model.first_norm && model.query_norm == QueryNorm::kNone &&
          model.feed_forward == "dense" && !model.embedding_projection &&
          model.embedding_width == 0 && !model.decoder_norm_first && model.stages.empty() &&
-         model.head != HeadKind::kPairs;
+         model.head != HeadKind::kPairs && model.head != HeadKind::kStates;
 }
 
 }  // namespace longspan
