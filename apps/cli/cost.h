@@ -20,7 +20,7 @@ namespace longspan::cli {
 // A model as the command line describes it: a preset, a file, or dimensions; what is not given is
 // the model's own, or the paper's architecture.
 struct ModelOptions {
-  std::string model;  // name of a preset, config.json, or a directory with one
+  std::string model;     // name of a preset, config.json, or a directory with one
   bool verbose = false;  // fields of a config.json that change nothing are named
   std::optional<std::size_t> encoder_layers, decoder_layers;
   std::optional<std::size_t> d_model, heads, kv_heads, d_ff, vocab, classes, max_length;

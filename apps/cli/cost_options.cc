@@ -106,9 +106,10 @@ Workload from_file(const std::filesystem::path& path, bool verbose) {
     for (const std::string& mechanism : split_list(w.model.attention, '|')) {
       if (find_branch(mechanism) != nullptr) continue;  // mixes tokens without attention
       if (w.model.dropout == 0.0F || abilities_of(mechanism).dropout) continue;
-      w.note += (w.note.empty() ? "" : "; ") +
-                fmt::format("counted without the config's dropout: {} cannot drop attention weights",
-                           find_mechanism(mechanism).name);
+      w.note +=
+          (w.note.empty() ? "" : "; ") +
+          fmt::format("counted without the config's dropout: {} cannot drop attention weights",
+                      find_mechanism(mechanism).name);
       w.model.dropout = 0.0F;
     }
   }
@@ -127,7 +128,7 @@ Workload from_model(const ModelOptions& o) {
     w.length = preset.length;
     w.output_layer = preset.output_layer;
   }
-  if (w.has_both()) w.target_length = w.length;
+  if (w.has_both()) w.target_length = std::min(w.length, w.model.longest());
   set_layers(o, w);
   if (o.length) w.length = *o.length;
   return w;
@@ -263,7 +264,8 @@ void add_model_options(CLI::App& command, ModelOptions& o) {
              }
            });
   command
-      .add_flag("--verbose", o.verbose, "Names the fields of a config.json that change nothing here")
+      .add_flag("--verbose", o.verbose,
+                "Names the fields of a config.json that change nothing here")
       ->group(group);
   group = "Variants";
   command

@@ -99,8 +99,7 @@ std::string budget_text(const SolveBudget& budget) {
 void print_consequences(const SolveQuestion& q, const Workload& w) {
   const ModelConfig& m = w.model;
   if (q.what == SolveFor::kWidth) {
-    print_wrapped("  ",
-                  fmt::format("{} heads of {}, FFN {}", m.heads, head_width_of(m), w.d_ff()));
+    print_wrapped("  ", fmt::format("{} heads of {}, FFN {}", m.heads, head_width_of(m), w.d_ff()));
   }
   if (m.positions == PositionKind::kLearned && m.max_length > q.workload.model.max_length) {
     print_wrapped("  ", fmt::format("with a table of {} positions instead of {}", m.max_length,

@@ -140,8 +140,9 @@ void print_families(bool json) {
   }
   table.print();
   fmt::print("\n");
-  print_wrapped("", "longspan cost DIR counts a model by its config.json; classes are what follows "
-                    "the family's name in its \"architectures\"");
+  print_wrapped("",
+                "longspan cost DIR counts a model by its config.json; classes are what follows "
+                "the family's name in its \"architectures\"");
 }
 
 }  // namespace

@@ -48,17 +48,16 @@ ModelSummary summarize(const Model& model) {
 
 std::string in_words(const ModelSummary& s, Integer parameters) {
   std::vector<std::string> parts;
-  const auto windowed = s.windows.size() -
-                        static_cast<std::size_t>(std::ranges::count(s.windows, std::size_t{0}));
+  const auto windowed =
+      s.windows.size() - static_cast<std::size_t>(std::ranges::count(s.windows, std::size_t{0}));
   if (windowed > 0) {
     const auto [least, most] = std::ranges::minmax(s.windows);
-    const std::string size = most == least || least == 0
-                                 ? fmt::format("{}", most)
-                                 : fmt::format("{} to {}", least, most);
-    parts.push_back(windowed == s.windows.size()
-                        ? fmt::format("a window of {} in every layer", size)
-                        : fmt::format("a window of {} in {} of {} layers", size, windowed,
-                                      s.windows.size()));
+    const std::string size = most == least || least == 0 ? fmt::format("{}", most)
+                                                         : fmt::format("{} to {}", least, most);
+    parts.push_back(
+        windowed == s.windows.size()
+            ? fmt::format("a window of {} in every layer", size)
+            : fmt::format("a window of {} in {} of {} layers", size, windowed, s.windows.size()));
   }
   if (s.experts > 0) {
     parts.push_back(fmt::format("{} of {} experts in {} layer{}", s.chosen, s.experts,
@@ -68,8 +67,8 @@ std::string in_words(const ModelSummary& s, Integer parameters) {
     parts.push_back(fmt::format("{} parameters active for a token", to_grouped_decimal(s.active)));
   }
   if (s.cache_per_token > 0) {
-    parts.push_back(fmt::format("decoding keeps {} numbers of a token",
-                                to_grouped_decimal(s.cache_per_token)));
+    parts.push_back(
+        fmt::format("decoding keeps {} numbers of a token", to_grouped_decimal(s.cache_per_token)));
   }
   return list_in_words(parts);
 }

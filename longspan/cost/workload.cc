@@ -222,8 +222,8 @@ bool Workload::in_paper() const {
 
 bool Workload::comparable() const {
   const Wiring wiring = model.wiring;
-  const bool wired = wiring == Wiring::kPostNorm || wiring == Wiring::kPreNorm ||
-                     wiring == Wiring::kReversible;
+  const bool wired =
+      wiring == Wiring::kPostNorm || wiring == Wiring::kPreNorm || wiring == Wiring::kReversible;
   return wired && model.first_norm && model.query_norm == QueryNorm::kNone &&
          model.feed_forward == "dense" && !model.embedding_projection &&
          model.embedding_width == 0 && !model.decoder_norm_first && model.stages.empty() &&

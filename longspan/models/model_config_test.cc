@@ -46,8 +46,9 @@ TEST(ModelConfig, SaysWhatCannotBeBuilt) {
   EXPECT_EQ(error_of("rotary_base=0"), "[model] rotary_base is 0; need a positive number");
   EXPECT_EQ(error_of("init_deviation=nan"),
             "[model] init_deviation is 'nan'; need a finite number");
-  EXPECT_EQ(error_of("positions=rotary,d_model=12,heads=4"),
-            "[rotary] 3 channels of heads that are 3 wide; need an even width of at most the head's");
+  EXPECT_EQ(
+      error_of("positions=rotary,d_model=12,heads=4"),
+      "[rotary] 3 channels of heads that are 3 wide; need an even width of at most the head's");
 }
 
 TEST(ModelConfig, SuggestsTheNearestName) {

@@ -13,8 +13,9 @@ ModelConfig config(const ConfigFields& f) {
   ModelConfig c = bert_config(f, {.activation = "gelu_new"});
   factorise_embedding(f, c);
   c.embedding_projection = true;  // also where the widths are equal
-  c.shared_layers = true;
-  f.refuse(f.size("num_hidden_groups", 1) != 1, "several groups of shared layers");
+  const std::size_t groups = f.size("num_hidden_groups", 1);
+  c.shared_layers = groups == 1;
+  f.refuse(groups != 1 && groups != c.layers, "several groups of shared layers");
   f.refuse(f.size("inner_group_num", 1) != 1, "groups of several layers");
   f.refuse(f.text("position_embedding_type", "absolute") != "absolute", "relative positions");
   f.pass_over({"net_structure_type", "gap_size", "num_memory_blocks", "down_scale_factor",
@@ -25,15 +26,18 @@ ModelConfig config(const ConfigFields& f) {
 void place(Placer& p) {
   place_bert_embedding(p);
   p.both(p.base("encoder.embedding_hidden_mapping_in"), "embedding.projection");
-  const std::string from = p.base("encoder.albert_layer_groups.0.albert_layers.0");
-  const std::string to = p.layer(0);
-  p.qkv(from + ".attention.query", from + ".attention.key", from + ".attention.value",
-        to + ".attention");
-  p.attention_out(from + ".attention.dense", to + ".attention");
-  p.norm(from + ".attention.LayerNorm", to + ".attention_norm");
-  p.linear(from + ".ffn", to + ".feed_forward.in");
-  p.linear(from + ".ffn_output", to + ".feed_forward.out");
-  p.norm(from + ".full_layer_layer_norm", to + ".feed_forward_norm");
+  const std::size_t groups = p.config().shared_layers ? 1 : p.config().layers;
+  for (std::size_t i = 0; i < groups; ++i) {
+    const std::string from = p.source_layer("encoder.albert_layer_groups", i) + ".albert_layers.0";
+    const std::string to = p.layer(i);
+    p.qkv(from + ".attention.query", from + ".attention.key", from + ".attention.value",
+          to + ".attention");
+    p.attention_out(from + ".attention.dense", to + ".attention");
+    p.norm(from + ".attention.LayerNorm", to + ".attention_norm");
+    p.linear(from + ".ffn", to + ".feed_forward.in");
+    p.linear(from + ".ffn_output", to + ".feed_forward.out");
+    p.norm(from + ".full_layer_layer_norm", to + ".feed_forward_norm");
+  }
 }
 
 void masked(const ConfigFields& f, ModelConfig& c) {
@@ -57,8 +61,8 @@ void place_classifier(Placer& p) {
 }
 
 constexpr CheckpointHead kHeads[] = {
-    {"AlbertForMaskedLM", &masked, &place_masked},
     {"AlbertModel", &heads::pooled, &place_pooled},
+    {"AlbertForMaskedLM", &masked, &place_masked},
     {"AlbertForSequenceClassification", &heads::pooled_classifier, &place_classifier},
     {"AlbertForTokenClassification", &heads::tagger, &heads::place_tagger},
     {"AlbertForQuestionAnswering", &heads::answers, &heads::place_answers},

@@ -24,16 +24,22 @@ ModelConfig mbart(const ConfigFields& f) {
   return c;
 }
 
+// Sinusoids, which the library keeps as a table of each stack.
+void fix_positions(ModelConfig& c) {
+  c.positions = PositionKind::kSinusoidalHalves;
+  c.stored_sinusoids = 2 * c.max_length * c.d_model;
+}
+
 ModelConfig pegasus(const ConfigFields& f) {
   ModelConfig c = bart_sizes(f);
-  c.positions = PositionKind::kSinusoidalHalves;
+  fix_positions(c);
   return c;
 }
 
 ModelConfig marian(const ConfigFields& f) {
   ModelConfig c = bart_sizes(f);
   c.wiring = Wiring::kPostNorm;
-  c.positions = PositionKind::kSinusoidalHalves;
+  fix_positions(c);
   f.refuse(!f.flag("share_encoder_decoder_embeddings", true), "a table for each stack");
   f.refuse(f.size("decoder_vocab_size", c.vocab) != c.vocab, "another vocabulary of the decoder");
   return c;

@@ -11,6 +11,8 @@ namespace {
 ModelConfig config(const ConfigFields& f) {
   ModelConfig c = bert_config(f, {});
   f.refuse(f.text("position_embedding_type", "absolute") != "absolute", "relative positions");
+  f.pass_over({"directionality", "pooler_fc_size", "pooler_num_attention_heads",
+               "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type"});
   return c;
 }
 
@@ -31,8 +33,8 @@ void choices(const ConfigFields& f, ModelConfig& c) {
 }
 
 constexpr CheckpointHead kHeads[] = {
-    {"BertForMaskedLM", &heads::masked, &heads::place_masked},
     {"BertModel", &heads::pooled, &heads::place_pooled},
+    {"BertForMaskedLM", &heads::masked, &heads::place_masked},
     {"BertForSequenceClassification", &heads::pooled_classifier, &heads::place_pooled_classifier},
     {"BertForTokenClassification", &heads::tagger, &heads::place_tagger},
     {"BertForQuestionAnswering", &heads::answers, &heads::place_answers},

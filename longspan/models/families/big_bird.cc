@@ -26,8 +26,8 @@ ModelConfig config(const ConfigFields& f) {
 void place_pooled(Placer& p) { p.both(p.base("pooler"), "head.transform"); }
 
 constexpr CheckpointHead kHeads[] = {
-    {"BigBirdForMaskedLM", &heads::masked, &heads::place_masked},
     {"BigBirdModel", &heads::pooled, &place_pooled},
+    {"BigBirdForMaskedLM", &heads::masked, &heads::place_masked},
     {"BigBirdForSequenceClassification", &heads::classifier, &heads::place_dense_classifier},
     {"BigBirdForTokenClassification", &heads::tagger, &heads::place_tagger},
 };

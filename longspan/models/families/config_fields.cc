@@ -15,7 +15,10 @@ using Json = nlohmann::json;
 
 // What configs of every family carry for other programs: where they came from, how they are to be
 // trained or how text is to be written, and switches of what else is to be returned.
-constexpr std::array<std::string_view, 87> kOfNoAccount = {
+constexpr std::array<std::string_view, 90> kOfNoAccount = {
+    "name",
+    "base_model",
+    "revision",
     "architectures",
     "model_type",
     "transformers_version",

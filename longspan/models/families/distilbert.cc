@@ -22,7 +22,10 @@ ModelConfig config(const ConfigFields& f) {
   c.padding_token = f.has("pad_token_id") ? f.token("pad_token_id") : 0;
   c.tied = f.flag("tie_word_embeddings", true);
   // The same sinusoids as a table; they are computed here.
-  if (f.flag("sinusoidal_pos_embds", false)) c.positions = PositionKind::kSinusoidal;
+  if (f.flag("sinusoidal_pos_embds", false)) {
+    c.positions = PositionKind::kSinusoidal;
+    c.stored_sinusoids = c.max_length * c.d_model;
+  }
   f.pass_over({"qa_dropout", "seq_classif_dropout", "tie_weights_"});
   return c;
 }
@@ -60,8 +63,8 @@ void place_classifier(Placer& p) {
 }
 
 constexpr CheckpointHead kHeads[] = {
-    {"DistilBertForMaskedLM", &heads::masked, &place_masked},
     {"DistilBertModel", &heads::bare, &heads::nothing},
+    {"DistilBertForMaskedLM", &heads::masked, &place_masked},
     {"DistilBertForSequenceClassification", &classifier, &place_classifier},
     {"DistilBertForTokenClassification", &heads::tagger, &heads::place_tagger},
     {"DistilBertForQuestionAnswering", &heads::answers, &heads::place_answers},

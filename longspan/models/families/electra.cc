@@ -56,9 +56,9 @@ void classifier(const ConfigFields& f, ModelConfig& c) {
 }
 
 constexpr CheckpointHead kHeads[] = {
+    {"ElectraModel", &heads::bare, &heads::nothing},
     {"ElectraForPreTraining", &replaced, &place_replaced},
     {"ElectraForMaskedLM", &masked, &place_masked},
-    {"ElectraModel", &heads::bare, &heads::nothing},
     {"ElectraForSequenceClassification", &classifier, &heads::place_dense_classifier},
     {"ElectraForTokenClassification", &heads::tagger, &heads::place_tagger},
     {"ElectraForQuestionAnswering", &heads::answers, &heads::place_answers},

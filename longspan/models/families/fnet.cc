@@ -30,8 +30,8 @@ void place(Placer& p) {
 }
 
 constexpr CheckpointHead kHeads[] = {
-    {"FNetForMaskedLM", &heads::masked, &heads::place_masked},
     {"FNetModel", &heads::pooled, &heads::place_pooled},
+    {"FNetForMaskedLM", &heads::masked, &heads::place_masked},
     {"FNetForSequenceClassification", &heads::pooled_classifier, &heads::place_pooled_classifier},
     {"FNetForTokenClassification", &heads::tagger, &heads::place_tagger},
     {"FNetForQuestionAnswering", &heads::answers, &heads::place_answers},

@@ -42,8 +42,8 @@ ModelConfig config(const ConfigFields& f) {
   c.init_deviation = f.number("initializer_range", 0.1);
   c.padding_token = f.token("pad_token_id");
   c.tied = f.flag("tie_word_embeddings", true);
-  f.pass_over({"attention_type", "initializer_std", "num_classes", "num_hidden_layers",
-               "num_attention_heads", "hidden_size", "num_blocks"});
+  f.pass_over({"rel_attn_type", "attention_type", "initializer_std", "num_classes",
+               "num_hidden_layers", "num_attention_heads", "hidden_size", "num_blocks"});
   f.refuse(f.size("d_head", 64) * c.heads != c.d_model, "heads that are not as wide as the model");
   if (f.has("block_repeats")) {
     const std::vector<std::size_t> repeats = f.sizes("block_repeats");
@@ -98,8 +98,8 @@ void place_masked(Placer& p) {
 }
 
 constexpr CheckpointHead kHeads[] = {
-    {"FunnelForMaskedLM", &masked, &place_masked},
     {"FunnelModel", &heads::bare, &heads::nothing},
+    {"FunnelForMaskedLM", &masked, &place_masked},
     {"FunnelForTokenClassification", &heads::tagger, &heads::place_tagger},
     {"FunnelForQuestionAnswering", &heads::answers, &heads::place_answers},
 };

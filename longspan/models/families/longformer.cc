@@ -42,8 +42,8 @@ void place(Placer& p) {
 }
 
 constexpr CheckpointHead kHeads[] = {
-    {"LongformerForMaskedLM", &heads::gelu_masked, &heads::place_lm_head},
     {"LongformerModel", &heads::pooled, &heads::place_pooled},
+    {"LongformerForMaskedLM", &heads::gelu_masked, &heads::place_lm_head},
     {"LongformerForSequenceClassification", &heads::tanh_classifier,
      &heads::place_dense_classifier},
     {"LongformerForTokenClassification", &heads::tagger, &heads::place_tagger},

@@ -123,8 +123,8 @@ void place_classes(Placer& p) {
 }
 
 constexpr CheckpointHead kHeads[] = {
-    {"ModernBertForMaskedLM", &masked, &place_masked},
     {"ModernBertModel", &heads::bare, &heads::nothing},
+    {"ModernBertForMaskedLM", &masked, &place_masked},
     {"ModernBertForSequenceClassification", &classifier, &place_classes},
     {"ModernBertForTokenClassification", &tagger, &place_classes},
 };

@@ -38,8 +38,8 @@ void place(Placer& p) {
 }
 
 constexpr CheckpointHead kHeads[] = {
-    {"MPNetForMaskedLM", &heads::gelu_masked, &heads::place_lm_head},
     {"MPNetModel", &heads::pooled, &heads::place_pooled},
+    {"MPNetForMaskedLM", &heads::gelu_masked, &heads::place_lm_head},
     {"MPNetForSequenceClassification", &heads::tanh_classifier, &heads::place_dense_classifier},
     {"MPNetForTokenClassification", &heads::tagger, &heads::place_tagger},
     {"MPNetForQuestionAnswering", &heads::answers, &heads::place_answers},

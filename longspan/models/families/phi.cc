@@ -55,7 +55,9 @@ ModelConfig config_3(const ConfigFields& f) {
   set_rotary(f, {.original = original}, c);
   c.attention = windowed("", f.size("sliding_window", 0));
   const bool bias = f.flag("attention_bias", false);
-  f.refuse(bias, "biases in some layers");
+  f.refuse(bias || f.flag("mlp_bias", false) || f.flag("lm_head_bias", false),
+           "biases in some layers");
+  f.pass_over({"full_attn_mod", "interpolate_factor"});
   return c;
 }
 

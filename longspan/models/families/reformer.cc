@@ -64,12 +64,14 @@ ModelConfig config(const ConfigFields& f) {
     c.axial_rows = shape[0];
     c.axial_width = widths[0];
   }
-  f.pass_over({"hash_seed", "lsh_attention_probs_dropout_prob", "axial_norm_std",
+  f.pass_over({"sinusoidal_pos_embds", "num_hashes", "intermediate_size", "hash_seed",
+               "lsh_attention_probs_dropout_prob", "axial_norm_std",
                "local_attention_probs_dropout_prob", "chunk_size_lm_head", "num_chunks_after",
                "num_chunks_before", "attn_type"});
   f.refuse(f.flag("tie_word_embeddings", false), "an output layer tied to half its width");
-  f.refuse(c.heads > 0 && f.size("attention_head_size", c.d_model / c.heads) * c.heads != c.d_model,
-           "heads of another width");
+  require(c.heads > 0, "[{}] num_attention_heads is 0; need 1 or more", ConfigFields::kWho);
+  const std::size_t width = f.size("attention_head_size", c.d_model / c.heads);
+  if (width * c.heads != c.d_model) c.head_width = width;
   return c;
 }
 
@@ -107,6 +109,8 @@ void place_head(Placer& p) {
 
 constexpr CheckpointHead kHeads[] = {
     {"ReformerModelWithLMHead", &heads::causal, &place_head},
+    {"ReformerForMaskedLM", &heads::causal, &place_head},
+    {"ReformerModel", &heads::bare, &heads::nothing},
 };
 
 }  // namespace

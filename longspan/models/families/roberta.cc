@@ -17,23 +17,23 @@ ModelConfig config(const ConfigFields& f) {
 }
 
 constexpr CheckpointHead kRobertaHeads[] = {
-    {"RobertaForMaskedLM", &heads::gelu_masked, &heads::place_lm_head},
     {"RobertaModel", &heads::pooled, &heads::place_pooled},
+    {"RobertaForMaskedLM", &heads::gelu_masked, &heads::place_lm_head},
     {"RobertaForSequenceClassification", &heads::tanh_classifier, &heads::place_dense_classifier},
     {"RobertaForTokenClassification", &heads::tagger, &heads::place_tagger},
     {"RobertaForQuestionAnswering", &heads::answers, &heads::place_answers},
 };
 constexpr CheckpointHead kXlmRobertaHeads[] = {
-    {"XLMRobertaForMaskedLM", &heads::gelu_masked, &heads::place_lm_head},
     {"XLMRobertaModel", &heads::pooled, &heads::place_pooled},
+    {"XLMRobertaForMaskedLM", &heads::gelu_masked, &heads::place_lm_head},
     {"XLMRobertaForSequenceClassification", &heads::tanh_classifier,
      &heads::place_dense_classifier},
     {"XLMRobertaForTokenClassification", &heads::tagger, &heads::place_tagger},
     {"XLMRobertaForQuestionAnswering", &heads::answers, &heads::place_answers},
 };
 constexpr CheckpointHead kCamembertHeads[] = {
-    {"CamembertForMaskedLM", &heads::gelu_masked, &heads::place_lm_head},
     {"CamembertModel", &heads::pooled, &heads::place_pooled},
+    {"CamembertForMaskedLM", &heads::gelu_masked, &heads::place_lm_head},
     {"CamembertForSequenceClassification", &heads::tanh_classifier, &heads::place_dense_classifier},
     {"CamembertForTokenClassification", &heads::tagger, &heads::place_tagger},
     {"CamembertForQuestionAnswering", &heads::answers, &heads::place_answers},

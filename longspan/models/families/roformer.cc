@@ -12,6 +12,7 @@ namespace {
 ModelConfig config(const ConfigFields& f) {
   ModelConfig c = bert_config(f, {});
   c.positions = PositionKind::kRotary;
+  c.stored_sinusoids = c.max_length * head_width_of(c);
   c.embedding_width = f.size("embedding_size", c.d_model);
   if (c.embedding_width == c.d_model) c.embedding_width = 0;
   f.refuse(f.flag("rotary_value", false), "rotated values");
@@ -29,8 +30,8 @@ void masked(const ConfigFields& f, ModelConfig& c) {
 }
 
 constexpr CheckpointHead kHeads[] = {
-    {"RoFormerForMaskedLM", &masked, &heads::place_masked},
     {"RoFormerModel", &heads::bare, &heads::nothing},
+    {"RoFormerForMaskedLM", &masked, &heads::place_masked},
     {"RoFormerForSequenceClassification", &heads::classifier, &heads::place_dense_classifier},
     {"RoFormerForTokenClassification", &heads::tagger, &heads::place_tagger},
     {"RoFormerForQuestionAnswering", &heads::answers, &heads::place_answers},

@@ -19,7 +19,8 @@ ModelConfig config(const ConfigFields& f) {
   c.attention = windowed("", f.size("sliding_window", 0));
   const bool bias = f.flag("use_bias", true);
   set_biases({.projections = bias, .output = bias, .feed_forward = bias}, c);
-  f.pass_over({"mlp_type", "norm_type"});
+  f.pass_over({"activation_function", "layer_norm_epsilon", "attention_softmax_in_fp32",
+               "scale_attention_softmax_in_fp32", "scale_attn_weights"});
   f.refuse(f.text("mlp_type", "default") != "default", "another kind of feed-forward");
   f.refuse(f.text("norm_type", "layer_norm") != "layer_norm", "another kind of norm");
   return c;
