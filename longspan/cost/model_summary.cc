@@ -10,9 +10,6 @@ namespace longspan {
 
 namespace {
 
-// "decoder.3.feed_forward.expert.5.in.weight" belongs to one expert among several.
-bool of_expert(const Parameter& p) { return p.name.find(".expert.") != std::string::npos; }
-
 std::string list_in_words(const std::vector<std::string>& parts) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
@@ -26,19 +23,14 @@ ModelSummary summarize(const Model& model) {
       const std::size_t back = attention->reads_back();
       s.windows.push_back(back == Reach::kAll ? 0 : back + 1);
     }
+    s.active -= static_cast<Integer>(branch->idle_parameters());
     if (branch->experts() == 0) continue;
     ++s.expert_layers;
     s.experts = branch->experts();
     s.chosen = branch->chosen_experts();
   }
-  Integer of_experts = 0;
   for (const Parameter& p : model.parameters().all()) {
-    if (p.fill) continue;
-    const auto size = static_cast<Integer>(p.size());
-    (of_expert(p) ? of_experts : s.active) += size;
-  }
-  if (s.experts > 0) {
-    s.active += of_experts / static_cast<Integer>(s.experts) * static_cast<Integer>(s.chosen);
+    if (!p.fill) s.active += static_cast<Integer>(p.size());
   }
   const Model::CacheSize cache = model.cache_size();
   s.cache_per_token = static_cast<Integer>(cache.per_token);

@@ -26,6 +26,7 @@ namespace longspan {
 class Attention;
 struct AttentionInputs;
 struct Routing;
+struct RoutingLoss;
 
 // One pass over a batch of sequences, padded to one length or packed (base/batch.h).
 struct Pass {
@@ -64,11 +65,12 @@ struct Beside {
   DecodeCache* cache = nullptr;
   Matrix context_gradient = {};  // of Pass::context, receives +=
   Routing* routing = nullptr;    // of experts: what they computed, and their loss
+  RoutingLoss* joint = nullptr;  // the loss that all experts of a stack have together
 };
 
 // What one call of a branch leaves for another, in the order that its kind gives it.
 struct Kept {
-  std::array<Matrix, 9> matrices{};
+  std::array<Matrix, 12> matrices{};
   std::array<std::span<std::int32_t>, 6> indices{};
 
   Matrix& operator[](std::size_t i) { return matrices[i]; }
@@ -165,6 +167,8 @@ class Branch {
   virtual std::size_t experts() const { return 0; }
   // And to how many of them a token goes.
   virtual std::size_t chosen_experts() const { return 0; }
+  // Parameters that a token leaves unused: those of the experts that it does not go to.
+  virtual std::size_t idle_parameters() const { return 0; }
   // Whether its output takes dropout in training, before the residual addition.
   virtual bool drops_output() const { return true; }
 };

@@ -29,7 +29,7 @@ using testing::Weights;
 
 TEST(Experts, OneIsTheFeedForwardItself) {
   Step step({.name = "one",
-             .config = {.experts = 1},
+             .config = {.experts = 1, .capacity = 0.0, .normalize_one = true},
              .batch = 2,
              .length = 5,
              .d = 7,
@@ -108,7 +108,8 @@ TEST(Experts, TakeSecondChoicesAfterAllFirst) {
   for (std::size_t r = 0; r < 8; ++r) step.x[r * step.c.d + 1] = r < 4 ? 0.0F : 1.0F;
   step.run();
   EXPECT_EQ(step.routing.loads, (std::vector<std::int32_t>{0, 4, 4, 0}));
-  const auto want = reference_of<double>(step.c, step.weights()).forward();
+  testing::ExpertsLoss<double> loss;
+  const auto want = reference_of<double>(step.c, step.weights()).forward(loss);
   EXPECT_EQ(want.dropped, 8U);
   for (std::size_t i = 0; i < step.y.size(); ++i) {
     EXPECT_NEAR(step.y[i], want.y[i / 5][i % 5], 1e-5);
@@ -126,7 +127,7 @@ TEST(Experts, CanDoWithoutTokens) {
   step.run();
   for (std::size_t r = 0; r < 6; ++r) EXPECT_TRUE(step.is_zero(r));
   EXPECT_TRUE(std::ranges::all_of(step.dx, [](float v) { return v == 0.0F; }));
-  EXPECT_EQ(step.routing.loss, 0.0);
+  EXPECT_EQ(step.loss(), 0.0);
 }
 
 TEST(Experts, CapacityIsRoundedUpOnce) {
@@ -169,7 +170,7 @@ TEST(Experts, CountWhatTheyDid) {
     EXPECT_EQ(at(Phase::kBackward).maccs, products + s * 5);
     EXPECT_EQ(at(Phase::kUpdate).maccs, products);
     EXPECT_EQ(at(Phase::kForward).other_flops(),
-              t * (5 * 4 + 3) + t * 2 * 5 + (m * 4 + 2 * 4) + s * (in + 5) +
+              t * (5 * 4 + 3) + t * 2 * 5 + (t * 4 + 2 * 4) + s * (in + 5) +
                   s * 7 * (relu.forward + (gated ? 1 : 0)) + 2 * s * 5);
     EXPECT_EQ(at(Phase::kBackward).other_flops(),
               t * (5 * 4 + 2 + 8) + 2 * s * 5 +
@@ -185,7 +186,7 @@ TEST(Experts, AreWalkedWithTheirLoadsOrEvenly) {
   };
   EXPECT_EQ(macc(), 18U * 5 * 4 + 18U * 70);
   EXPECT_TRUE(step.routing.loads.empty());
-  EXPECT_EQ(step.routing.loss, 0.0);
+  EXPECT_EQ(step.loss(), 0.0);
   step.routing.loads = {6, 0, 1, 0};
   EXPECT_EQ(macc(), 18U * 5 * 4 + 7U * 70);
   step.beside.routing = nullptr;
@@ -224,7 +225,6 @@ TEST(Experts, TakeMemoryByCapacity) {
         bytes(m * 4) + 3 * bytes(m * 2) + bytes(r) + 2 * bytes(4) + bytes(r * 21);
     testing::BranchMemory want;
     want.saved = routes + bytes(r * hidden) + bytes(r * 33);
-    want.forward_scratch = bytes(4);
     want.inference_scratch = routes + bytes(c * 33) + (gated ? bytes(c * 66) : 0);
     want.backward_scratch = bytes(r * hidden) + bytes(m * 4) + 2 * bytes(r * 21) + bytes(m * 2) +
                             (gated ? bytes(c * 33) : 0);
@@ -255,8 +255,22 @@ TEST(Experts, RefuseWithASentence) {
   expect_error([&] { make({.experts = 2, .top = 3}); },
                "[experts] top is 3; need 1 to 2, the experts");
   expect_error([&] { make({.top = 0}); }, "[experts] top is 0; need a whole number from 1 to 4096");
-  expect_error([&] { make({.capacity = 0.0}); },
-               "[experts] capacity is 0; need a number above 0, at most 1e6");
+  expect_error([&] { make({.capacity = -1.0}); },
+               "[experts] capacity is -1; need a number from 0 to 1e6");
+  expect_error([&] { make({.experts = 6, .groups = 4}); },
+               "[experts] 4 groups of 6 experts; need equal ones");
+  expect_error([&] { make({.experts = 6, .groups = 3, .top_groups = 4}); },
+               "[experts] top_groups is 4; need 1 to 3, the groups");
+  expect_error([&] { make({.experts = 6, .top = 3, .groups = 3}); },
+               "[experts] 3 experts of a token in 1 groups of 2; need at least as many in them");
+  expect_error([&] { make({.experts = 3, .groups = 3, .group_score = GroupScore::kTwoBest}); },
+               "[experts] the two best scores of groups of 1; need 2 experts in each");
+  expect_error([&] { make({.normalize = false, .normalize_one = true}); },
+               "[experts] normalize_one without normalize; need both");
+  expect_error([&] { make({.shared_gate = true}); },
+               "[experts] a gate of no shared experts; need their width, shared");
+  expect_error([&] { make({.score = RouteScore::kSigmoid, .squares = 0.1}); },
+               "[experts] squares of the logarithms of sums of sigmoids; need score=softmax");
   expect_error([&] { make({.balance = -1.0}); },
                "[experts] balance is -1; need a number from 0 to 1000");
   Step step({.name = "", .config = {.experts = 4}, .batch = 1, .length = 18, .d = 5, .f = 7});
@@ -289,12 +303,14 @@ TEST(Experts, KeepToTheirChoiceWhenTheyComputeAgain) {
 TEST(Experts, LoseOnceWhatIsComputedTwice) {
   Step step({.name = "", .config = {.experts = 4}, .batch = 1, .length = 18, .d = 5, .f = 7});
   step.forward(nullptr);
-  const double once = step.routing.loss;
+  const double once = step.loss();
   EXPECT_GT(once, 0.0);
+  EXPECT_EQ(step.routing.loss.tally.rows, std::vector<double>{18.0});
   step.forward_again();
-  EXPECT_EQ(step.routing.loss, once);
-  step.forward(nullptr);
-  EXPECT_EQ(step.routing.loss, 2.0 * once);
+  EXPECT_EQ(step.loss(), once);
+  EXPECT_EQ(step.routing.loss.tally.rows, std::vector<double>{18.0});
+  step.clear_loss();
+  EXPECT_EQ(step.loss(), 0.0);
 }
 
 TEST(Experts, FitIntoEveryWiring) {
@@ -358,7 +374,7 @@ TEST(Experts, GiveTheSameBitsOnAnyNumberOfThreads) {
     step.run();
     const std::span<float> g = step.parameters.gradients();
     const std::vector<std::vector<float>> got = {
-        step.y, step.dx, {g.begin(), g.end()}, {static_cast<float>(step.routing.loss)}};
+        step.y, step.dx, {g.begin(), g.end()}, {static_cast<float>(step.loss())}};
     if (first.empty()) first = got;
     EXPECT_EQ(got, first);
   });

@@ -47,10 +47,10 @@ void note_routes(const RouteOptions& o, const Routes& routes, Routing* routing) 
     fit = fit && static_cast<std::size_t>(rows) <= o.capacity;
     sum += static_cast<std::size_t>(std::max(rows, 0));
   }
-  require(fit && sum <= o.slots(),
+  require(fit && sum <= o.rows(),
           "[experts] loads of {} experts with {} rows in all; need {} of up to {} rows and {} in "
           "all, recorded from a batch of this shape",
-          routing->loads.size(), sum, o.experts, o.capacity, o.slots());
+          routing->loads.size(), sum, o.experts, o.capacity, o.rows());
 }
 
 void recall_choices(const Routes& routes, const Routing* routing) {

@@ -13,11 +13,21 @@
 
 namespace longspan {
 
+// A loss on choices: of one layer, or of several together.
+struct RoutingLoss {
+  RouteTally tally;      // every forward adds to it
+  double balance = 0.0;  // α
+  double squares = 0.0;  // ζ
+
+  void clear() { tally.clear(); }
+  double value() const { return balance * tally.balance() + squares * tally.mean_square(); }
+};
+
 struct Routing {
   std::vector<std::int32_t> loads;   // rows that each expert computed; empty: not known
   std::vector<std::int32_t> chosen;  // the expert of each choice, for a pass that computes again
-  double loss = 0.0;                 // every forward adds its auxiliary loss
-  float weight = 1.0F;               // of the auxiliary loss in what backward sends
+  RoutingLoss loss;                  // of these experts alone
+  float weight = 1.0F;               // of auxiliary losses in what backward sends
 };
 
 // ⌈factor·top·tokens/experts⌉, and no more than there are tokens.

@@ -60,6 +60,12 @@ std::vector<Case> cases() {
   for (const std::size_t prefill : {1, 2, 5}) {
     all.push_back({fmt::format("conv_{}", prefill), convolved, prefill});
   }
+  ModelConfig chosen = convolved;
+  chosen.attention = "flash";
+  chosen.feed_forward =
+      "dense|experts:experts=6,top=2,capacity=0,score=sigmoid,correction=1,groups=3,top_groups=2,"
+      "scaling=1.5,shared=10,shared_gate=1";
+  all.push_back({"experts", chosen, 5});
   return all;
 }
 

@@ -373,11 +373,13 @@ LossSum Model::run_forward(const Batch& batch, RandomKey key, float scale, Step&
 
 void Model::begin_routing(const Batch& batch, float weight, Step& step) const {
   std::size_t known = 0;  // loads that the batch gives
-  const auto begin = [&](const std::optional<Stack>& stack, std::vector<Routing>& routings) {
+  const auto begin = [&](const std::optional<Stack>& stack, std::vector<Routing>& routings,
+                         RoutingLoss& joint) {
     if (!stack || !stack->chooses()) return;
     routings.resize(stack->residuals().size());
+    joint.clear();
     for (std::size_t i = 0; i < routings.size(); ++i) {
-      routings[i].loss = 0.0;
+      routings[i].loss.clear();
       routings[i].weight = weight;
       const std::size_t experts = stack->residuals()[i].branch().experts();
       if (!Dry::on() || experts == 0) continue;
@@ -390,15 +392,22 @@ void Model::begin_routing(const Batch& batch, float weight, Step& step) const {
       known += experts;
     }
   };
-  begin(encoder_, step.encoder_routings);
-  begin(decoder_, step.decoder_routings);
+  begin(encoder_, step.encoder_routings, step.encoder_loss);
+  begin(decoder_, step.decoder_routings, step.decoder_loss);
 }
 
 double Model::auxiliary_loss(const Step& step) {
-  double sum = 0.0;
-  for (const Routing& r : step.encoder_routings) sum += r.loss;
-  for (const Routing& r : step.decoder_routings) sum += r.loss;
+  double sum = step.encoder_loss.value() + step.decoder_loss.value();
+  for (const Routing& r : step.encoder_routings) sum += r.loss.value();
+  for (const Routing& r : step.decoder_routings) sum += r.loss.value();
   return sum;
+}
+
+std::size_t Model::used_parameters() const {
+  std::size_t idle = 0;
+  if (encoder_) idle += encoder_->idle_parameters();
+  if (decoder_) idle += decoder_->idle_parameters();
+  return parameters_->total() - idle;
 }
 
 std::vector<std::int32_t> Model::loads() const {

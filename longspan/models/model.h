@@ -169,6 +169,8 @@ class Model {
   ModelCost cost_by_part(const Batch& batch, bool training,
                          std::span<History> histories = {}) const;
 
+  // Parameters that every token is multiplied by or looked up in: all, but experts it does not go to.
+  std::size_t used_parameters() const;
   // Rows that each expert of each branch with experts computed in the last step, one
   // behind the other, as Batch::loads takes them.
   std::vector<std::int32_t> loads() const;
@@ -248,6 +250,8 @@ class Model {
     // Of the branches of either stack, where any has experts.
     std::vector<Routing> encoder_routings;
     std::vector<Routing> decoder_routings;
+    RoutingLoss encoder_loss;  // that all of a stack have together
+    RoutingLoss decoder_loss;
     StageRun stages;         // of the encoder
     Watch* watch = nullptr;  // of a pass that keeps nothing
   };

@@ -104,6 +104,7 @@ StackBeside Model::encoder_beside(std::span<History> histories, Step* step) cons
   StackBeside beside{.histories = has_decoder() ? std::span<History>{} : histories};
   if (step == nullptr) return beside;
   beside.routings = step->encoder_routings;
+  beside.joint = &step->encoder_loss;
   beside.stages = &step->stages;
   beside.watch = step->watch;
   return beside;
@@ -113,6 +114,7 @@ StackBeside Model::decoder_beside(std::span<History> histories, Step* step) cons
   StackBeside beside{.histories = histories};
   if (step == nullptr) return beside;
   beside.routings = step->decoder_routings;
+  beside.joint = &step->decoder_loss;
   beside.watch = step->watch;
   return beside;
 }

@@ -283,6 +283,25 @@ TEST(Packed, ExpertsMeetAllSequences) {
   ModelConfig c = small(Family::kDecoder);
   c.feed_forward = "experts:experts=4,top=2,capacity=1";
   expect_packed(c, {c, kLengths}, {.alone = false});
+  c.feed_forward =
+      "experts:experts=4,top=2,capacity=0.5,overflow=pass,shared=5,balance=0.3,balance_of=stack";
+  expect_packed(c, {c, kLengths}, {.alone = false});
+  c.feed_forward =
+      "experts:experts=4,places=3,overflow=pass,balance=0.3,balance_of=sequences,squares=0.1";
+  expect_packed(c, {c, kLengths}, {.alone = false});
+}
+
+// Unless none is full, or places are each sequence's own. Losses are means over all tokens.
+TEST(Packed, ExpertsWithRoomReadSequencesAlone) {
+  ModelConfig c = small(Family::kDecoder);
+  c.feed_forward =
+      "experts:experts=4,top=2,capacity=0,balance=0|experts:experts=4,places=2,balance=0,padding=1";
+  expect_packed(c, {c, kLengths});
+  EXPECT_FALSE(Model(c).reads_padding());
+  c.feed_forward = "experts:experts=4,places=2,balance_of=sequences,padding=1";
+  EXPECT_TRUE(Model(c).reads_padding());
+  c.feed_forward = "experts:experts=4,padding=1,balance=0";
+  EXPECT_TRUE(Model(c).reads_padding());
 }
 
 TEST(Packed, TranslatorsPackBothSides) {

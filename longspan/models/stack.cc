@@ -67,6 +67,7 @@ Beside Stack::beside_of(const StackBeside& beside, std::size_t i) const {
   if (!beside.caches.empty()) own.cache = &beside.caches[i];
   own.context_gradient = beside.context_gradient;
   if (!beside.routings.empty()) own.routing = &beside.routings[i];
+  own.joint = beside.joint;
   return own;
 }
 
@@ -90,6 +91,13 @@ bool Stack::reads_padding() const {
 bool Stack::chooses() const {
   return std::ranges::any_of(residuals_,
                              [](const Residual& r) { return r.branch().experts() > 0; });
+}
+
+std::size_t Stack::idle_parameters() const {
+  std::size_t sum = 0;
+  const std::size_t own = first_[config_.shared ? std::min<std::size_t>(1, layers()) : layers()];
+  for (std::size_t i = 0; i < own; ++i) sum += residuals_[i].branch().idle_parameters();
+  return sum;
 }
 
 void Stack::lay_out_caches(std::size_t batch, std::size_t capacity, std::size_t context,

@@ -59,6 +59,7 @@ struct StackBeside {
   bool records = true;
   std::span<DecodeCache> caches = {};  // one for each branch
   std::span<Routing> routings = {};    // likewise
+  RoutingLoss* joint = nullptr;        // of all of them
   Matrix context_gradient = {};
   const BlockSignals* signals = nullptr;  // instead of those of the blocks behind; not reversible
   StageRun* stages = nullptr;             // of a stack that has them
@@ -114,6 +115,8 @@ class Stack {
   bool reads_padding() const;
   // Whether the data decide what some branch computes.
   bool chooses() const;
+  // Parameters that a token leaves unused.
+  std::size_t idle_parameters() const;
 
   // Rules that compare two passes. What they keep of the standard one:
   struct Outputs {

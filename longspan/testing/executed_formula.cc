@@ -15,13 +15,15 @@ namespace {
 
 struct ActivationCount {
   Count forward, backward;
+  Count other = 0;  // of what a gate multiplies
 };
 ActivationCount activation_count(Activation f) {
   if (f == Activation::kRelu) return {1, 1};
   if (f == Activation::kGelu) return {5, 11};
   if (f == Activation::kGeluTanh) return {8, 14};
   if (f == Activation::kSilu) return {4, 9};
-  return {1, 3};  // tanh
+  if (f == Activation::kTanh) return {1, 3};
+  return {6, 12, 3};  // clamped
 }
 
 Count real_tokens(std::span<const std::int32_t> lengths, std::size_t b, std::size_t length) {
@@ -33,7 +35,19 @@ struct ExpertOptions {
   std::size_t top = 1;
   double capacity = 1.25;
   double balance = 0.01;
-  bool normalize = true;
+  bool normalize = true, normalize_one = false;
+  double scaling = 1.0;
+  std::string score = "softmax";
+  bool router_bias = false, correction = false;
+  std::size_t groups = 1, top_groups = 1;
+  std::string group_score = "best";
+  std::size_t width = 0, shared = 0;
+  bool shared_gate = false;
+  std::size_t places = 0;
+  std::string overflow = "drop";
+  bool padding = false;
+  std::string balance_of = "layer";
+  double squares = 0.0;
   template <class See>
   void visit(See see) {
     see("experts", experts);
@@ -41,7 +55,24 @@ struct ExpertOptions {
     see("capacity", capacity);
     see("balance", balance);
     see("normalize", normalize);
+    see("normalize_one", normalize_one);
+    see("scaling", scaling);
+    see("score", score);
+    see("router_bias", router_bias);
+    see("correction", correction);
+    see("groups", groups);
+    see("top_groups", top_groups);
+    see("group_score", group_score);
+    see("width", width);
+    see("shared", shared);
+    see("shared_gate", shared_gate);
+    see("places", places);
+    see("overflow", overflow);
+    see("padding", padding);
+    see("balance_of", balance_of);
+    see("squares", squares);
   }
+  bool divides() const { return normalize && (top > 1 || normalize_one); }
 };
 
 class Formula {
@@ -83,7 +114,10 @@ class Formula {
   Cost attention(const Site& site) const;
   Cost convolution(const Site& site) const;
   Cost experts(const std::string& specification, const Site& site, Work& again);
-  Cost feed_forward(Count rows) const;
+  void route(const ExpertOptions& o, Count tokens, Cost& cost, Work& again) const;
+  Work losses(const ExpertOptions& o, Count rows, Count real) const;
+  Cost shared_experts(const ExpertOptions& o, Count rows) const;
+  Cost feed_forward(Count rows, Count width = 0) const;
   void stack(Site site, std::size_t layers, std::size_t frozen);
   void perceptron();
   Count pair_layers(Count rows, Count width);
@@ -153,13 +187,14 @@ Cost Formula::attention(const Site& site) const {
   return cost;
 }
 
-Cost Formula::feed_forward(Count rows) const {
-  const Count f = hidden_width(c_);
+Cost Formula::feed_forward(Count rows, Count width) const {
+  const Count f = width > 0 ? width : hidden_width(c_);
   const ActivationCount a = activation_count(c_.activation);
   Cost cost = linear(rows, d(), c_.gated ? 2 * f : f, c_.bias) + linear(rows, f, d(), c_.bias);
-  cost.forward += flops(Kind::kActivation, rows * f * (c_.gated ? a.forward + 1 : a.forward));
-  cost.backward +=
-      flops(Kind::kActivation, rows * f * (c_.gated ? a.forward + a.backward + 2 : a.backward));
+  cost.forward +=
+      flops(Kind::kActivation, rows * f * (c_.gated ? a.forward + a.other + 1 : a.forward));
+  cost.backward += flops(Kind::kActivation,
+                         rows * f * (c_.gated ? a.forward + a.backward + a.other + 2 : a.backward));
   return cost;
 }
 
@@ -179,29 +214,77 @@ Cost Formula::convolution(const Site& site) const {
   return cost;
 }
 
-// T real tokens of M rows choose k of E experts, which compute S rows together.
+// What T tokens take to choose k of E experts, and what it takes to go on from their choice.
+void Formula::route(const ExpertOptions& o, Count tokens, Cost& cost, Work& again) const {
+  const bool softmax = o.score == "softmax";
+  const bool scaled = o.scaling != 1.0;
+  Count forward = (softmax ? 5 : 4) * o.experts;
+  Count backward = forward + o.top;
+  if (o.divides()) {
+    forward += softmax ? 2 * o.top - 1 : 2 * o.top;
+    backward += 4 * o.top;
+  }
+  if (scaled) forward += o.top;
+  if (scaled) backward += o.top;
+  if (o.squares > 0.0) {
+    forward += o.experts + 2;
+    backward += 2 * o.experts + 2;
+  }
+  again = flops(Kind::kSoftmax, tokens * forward) + flops(Kind::kSort, tokens * o.top);
+  if (o.correction) forward += o.experts;
+  Count comparisons = o.top * (o.experts + 1);
+  if (o.groups > 1) {
+    comparisons += o.experts + o.top_groups * (o.groups + 1);
+    if (o.group_score == "two-best") {
+      comparisons += o.experts;
+      forward += o.groups;
+    }
+  }
+  cost.forward +=
+      flops(Kind::kSoftmax, tokens * forward) + flops(Kind::kSort, tokens * comparisons);
+  cost.backward += flops(Kind::kSoftmax, tokens * backward);
+}
+
+Work Formula::losses(const ExpertOptions& o, Count rows, Count real) const {
+  if (!training_ || (o.balance == 0.0 && o.squares == 0.0)) return {};
+  const bool sequences = o.balance_of == "sequences";
+  const Count counted = sequences && o.padding ? rows : real;
+  const Count groups = sequences ? Count{batch_.batch} : 1;
+  return flops(Kind::kAdd,
+               counted * o.experts + 2 * groups * o.experts + (o.squares > 0.0 ? 2 * counted : 0));
+}
+
+Cost Formula::shared_experts(const ExpertOptions& o, Count rows) const {
+  if (o.shared == 0) return {};
+  Cost cost = feed_forward(rows, o.shared);
+  if (!o.shared_gate) return cost;
+  cost += linear(rows, d(), 1, /*bias=*/false);
+  cost.forward += flops(Kind::kActivation, rows * (d() + 4));
+  cost.backward += flops(Kind::kActivation, rows * (d() + 3)) + maccs(rows * d());
+  return cost;
+}
+
+// T routed tokens of M rows choose k of E experts, which compute S rows together.
 Cost Formula::experts(const std::string& specification, const Site& site, Work& again) {
   ExpertOptions o;
   if (specification.size() > 8) parse_options("experts", specification.substr(8), o);
   const Count rows = site.rows(batch_.batch);
-  Count tokens = 0;
-  for (std::size_t b = 0; b < batch_.batch; ++b) tokens += real_tokens(site.key_lengths, b, site.m);
-  Count slots = 0;
+  Count real = 0;
+  for (std::size_t b = 0; b < batch_.batch; ++b) real += real_tokens(site.key_lengths, b, site.m);
+  const Count tokens = o.padding ? rows : real;
+  Count computed = 0;
   for (std::size_t e = 0; e < o.experts; ++e) {
-    slots += static_cast<Count>(batch_.loads[loads_read_++]);
+    computed += static_cast<Count>(batch_.loads[loads_read_++]);
   }
-  Cost cost = feed_forward(slots) + linear(rows, d(), o.experts, /*bias=*/false);
-  const bool divided = o.normalize && o.top > 1;
-  cost.forward += flops(Kind::kGather, 2 * slots * d()) +
-                  flops(Kind::kSoftmax, tokens * (5 * o.experts + (divided ? 2 * o.top - 1 : 0)));
-  again = cost.forward + flops(Kind::kSort, tokens * o.top);
-  cost.forward += flops(Kind::kSort, tokens * o.top * (o.experts + 1));
-  if (training_ && o.balance > 0.0) {
-    cost.forward += flops(Kind::kAdd, rows * o.experts + 2 * o.experts);
-  }
-  cost.backward +=
-      maccs(slots * d()) + flops(Kind::kGather, 2 * slots * d()) +
-      flops(Kind::kSoftmax, tokens * (5 * o.experts + o.top + (divided ? 4 * o.top : 0)));
+  const Count slots = o.overflow == "pass" ? tokens * o.top : computed;
+  Cost cost = feed_forward(computed, o.width) + linear(rows, d(), o.experts, o.router_bias) +
+              shared_experts(o, rows);
+  cost.forward += flops(Kind::kGather, 2 * slots * d());
+  const Work both = cost.forward;
+  route(o, tokens, cost, again);
+  again += both;
+  cost.forward += losses(o, rows, real);
+  cost.backward += maccs(slots * d()) + flops(Kind::kGather, 2 * slots * d());
   return cost;
 }
 

@@ -13,6 +13,19 @@
 
 namespace longspan::testing {
 
+template <class S>
+std::vector<std::vector<S>> rows_of(const Tensor<S>& t) {
+  std::vector<std::vector<S>> rows;
+  for (std::size_t i = 0; i < t.rows; ++i) {
+    const auto first = t.data.begin() + static_cast<std::ptrdiff_t>(i * t.cols);
+    rows.emplace_back(first, first + static_cast<std::ptrdiff_t>(t.cols));
+  }
+  return rows;
+}
+
+template <class S>
+using ExpertsLoss = ExpertsLossReference<S>;
+
 struct ExpertsCase {
   std::string name;
   ExpertsConfig config;
@@ -39,32 +52,40 @@ struct ExpertsCase {
   }
 };
 
+// The experts called `name` of the weights, without what they are given.
 template <class S>
-ExpertsReference<S> reference_of(const ExpertsCase& c, const Weights& w) {
+ExpertsReference<S> experts_reference(const ExpertsConfig& config, const std::string& name,
+                                      std::string_view activation, bool gated, const Weights& w) {
   ExpertsReference<S> reference;
-  reference.experts = c.config.experts;
-  reference.top = c.config.top;
-  reference.factor = c.config.capacity;
-  reference.alpha = c.config.balance;
-  reference.normalize = c.config.normalize;
-  reference.length = c.length;
-  reference.lengths = c.lengths;
-  const auto rows = [](const Tensor<S>& t) {
-    std::vector<std::vector<S>> split;
-    for (std::size_t i = 0; i < t.rows; ++i) {
-      split.emplace_back(t.data.begin() + static_cast<std::ptrdiff_t>(i * t.cols),
-                         t.data.begin() + static_cast<std::ptrdiff_t>((i + 1) * t.cols));
+  reference.config = config;
+  reference.router = rows_of(w.get<S>(name + ".router.weight"));
+  if (config.router_bias) reference.bias = w.get<S>(name + ".router.bias").data;
+  if (config.correction) {
+    for (const S& b : w.get<S>(name + ".router.correction").data) {
+      reference.correction.push_back(real_part(b));
     }
-    return split;
-  };
-  reference.x = rows(w.get<S>("x"));
-  reference.router = rows(w.get<S>("moe.router.weight"));
-  reference.feed_forward = [&c, &w](std::size_t e, const std::vector<S>& x) {
+  }
+  const auto run = [&w, gated, activation](const std::string& own, const std::vector<S>& x) {
     Tensor<S> row(1, x.size());
     row.data = x;
-    return feed_forward(w, "moe.expert." + std::to_string(e), name_of(c.activation), c.gated, row)
-        .data;
+    return feed_forward(w, own, activation, gated, row).data;
   };
+  reference.feed_forward = [run, name](std::size_t e, const std::vector<S>& x) {
+    return run(name + ".expert." + std::to_string(e), x);
+  };
+  if (config.shared == 0) return reference;
+  reference.shared = [run, name](const std::vector<S>& x) { return run(name + ".shared", x); };
+  if (config.shared_gate) reference.gate = w.get<S>(name + ".shared_gate.weight").data;
+  return reference;
+}
+
+template <class S>
+ExpertsReference<S> reference_of(const ExpertsCase& c, const Weights& w) {
+  ExpertsReference<S> reference =
+      experts_reference<S>(c.config, "moe", name_of(c.activation), c.gated, w);
+  reference.length = c.length;
+  reference.lengths = c.lengths;
+  reference.x = rows_of(w.get<S>("x"));
   return reference;
 }
 
@@ -103,6 +124,7 @@ struct ExpertsStep {
   }
   void run() {
     const Arena::Frame frame(arena);
+    clear_loss();
     const Kept saved = experts.save(pass, arena);
     forward(&saved);
     Kept signals;
@@ -113,6 +135,11 @@ struct ExpertsStep {
     const Place::Scope scope("branch", Phase::kUpdate);
     experts.accumulate({pass, rows(x), saved, rows(dy), signals, beside});
   }
+  void clear_loss() {
+    routing.loss.clear();
+    joint.clear();
+  }
+  double loss() const { return routing.loss.value() + joint.value(); }
   Weights weights() const {
     Weights w = weights_of(parameters);
     w.set("x", pass.rows(), c.d, x);
@@ -129,7 +156,8 @@ struct ExpertsStep {
   Parameters parameters;
   Experts experts;
   Routing routing;
-  Beside beside{.routing = &routing};
+  RoutingLoss joint;
+  Beside beside{.routing = &routing, .joint = &joint};
   Pass pass;
   std::vector<float> x;
   std::vector<float> dy;

@@ -91,6 +91,27 @@ void draw_stages(Draws& draw, std::size_t length, ModelConfig& c) {
       attends && (abilities_of(c.attention).cross || abilities_of(c.attention).pooled);
 }
 
+// What released mixtures of experts add to the first options, of an even number of experts.
+std::string experts_options(Draws& draw, std::size_t experts) {
+  const bool sigmoid = draw.once_in(3);
+  const bool passes = draw.once_in(3);
+  std::string text = fmt::format(
+      ",normalize_one={},scaling={},score={},router_bias={},correction={},width={},shared={},"
+      "places="
+      "{},overflow={},padding={},balance_of={},squares={}",
+      0, draw.once_in(2) ? 1.0 : 2.5, sigmoid ? "sigmoid" : "softmax", draw.below(2), draw.below(2),
+      draw.once_in(2) ? 0 : draw.between(3, 17), draw.once_in(2) ? 0 : draw.between(3, 17),
+      draw.once_in(3) ? draw.between(1, 9) : 0, passes ? "pass" : "drop", draw.below(2),
+      std::array{"layer", "stack", "sequences"}[draw.below(3)],
+      sigmoid || draw.once_in(2) ? 0.0 : 0.02);
+  if (text.find("shared=0") == std::string::npos && draw.once_in(2)) text += ",shared_gate=1";
+  if (experts % 2 == 0 && draw.once_in(2)) {
+    const bool pair = experts == 4 && draw.once_in(2);
+    text += fmt::format(",groups=2,top_groups=2,group_score={}", pair ? "two-best" : "best");
+  }
+  return text;
+}
+
 }  // namespace
 
 // The mechanisms of which tests/data/walks tells; newer ones stand behind them.
@@ -154,6 +175,8 @@ ModelCase sample_guest(std::uint64_t n) {
   c.feed_forward = fmt::format("experts:experts={},top={},capacity={},balance={},normalize={}",
                                experts, draw.between(1, std::min<std::size_t>(experts, 3)),
                                0.5 * draw.between(1, 4), 0.01 * draw.below(2), draw.below(2));
+  Draws more(n ^ (std::uint64_t{1} << 40U));
+  if (more.once_in(2)) c.feed_forward += experts_options(more, experts);
   if (draw.once_in(3)) c.feed_forward = draw.once_in(2) ? "dense" : c.feed_forward + "|dense";
   draw_stages(draw, sample.shape.length, c);
   if (c.family == Family::kDecoder && draw.once_in(2)) {

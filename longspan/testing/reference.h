@@ -152,8 +152,20 @@ S activation(std::string_view name, const S& x) {
            (1.0 + std::tanh(std::sqrt(2.0 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
   }
   if (name == "silu") return x / (1.0 + std::exp(-x));
+  if (name == "clamped-silu") {
+    const S c = real_part(x) > 7.0 ? S{7.0} : x;
+    return c / (1.0 + std::exp(-1.702 * c));
+  }
   assert(name == "tanh");
   return std::tanh(x);
+}
+
+// What a gate multiplies.
+template <class S>
+S gated_other(std::string_view name, const S& u) {
+  if (name != "clamped-silu") return u;
+  const bool within = std::abs(real_part(u)) <= 7.0;
+  return (within ? u : S{real_part(u) > 0.0 ? 7.0 : -7.0}) + 1.0;
 }
 
 // W₂·f(W₁·x + b₁) + b₂, or W₂·(f(gate)⊙up) where [gate|up] = W₁·x + b₁.
@@ -166,7 +178,7 @@ Tensor<S> feed_forward(const Weights& weights, const std::string& name, std::str
   for (std::size_t i = 0; i < z.rows; ++i) {
     for (std::size_t j = 0; j < hidden; ++j) {
       h(i, j) = activation(f, z(i, j));
-      if (gated) h(i, j) *= z(i, hidden + j);
+      if (gated) h(i, j) *= gated_other(f, z(i, hidden + j));
     }
   }
   return linear(weights, name + ".out", h);

@@ -379,10 +379,33 @@ std::vector<ModelCase> expert_cases() {
   checkpointed.checkpointing = true;
   checkpointed.gated = true;
   checkpointed.feed_forward = "experts:experts=2,top=2,capacity=2,normalize=0";
-  return {{"fnet_projected", projected, {.batch = 2, .length = 5}},
-          {"experts", chosen, {.batch = 3, .length = 5, .padded = true}},
-          {"experts_switched", switched, {.batch = 2, .length = 7}},
-          {"experts_checkpointed", checkpointed, {.batch = 2, .length = 6}}};
+  ModelConfig joined = small("decoder");
+  joined.layers = 3;
+  joined.gated = true;
+  joined.feed_forward =
+      "dense|experts:experts=3,top=2,capacity=0,balance=0.4,balance_of=stack,padding=1,width=7,"
+      "shared=9,shared_gate=1,squares=0.05|experts:experts=3,top=1,capacity=0,balance=0.4,"
+      "balance_of=stack,squares=0.05,normalize_one=1";
+  ModelConfig grouped = small("decoder");
+  grouped.gated = true;
+  grouped.activation = Activation::kClamped;
+  grouped.checkpointing = true;
+  grouped.feed_forward =
+      "dense|experts:experts=4,top=2,capacity=0,balance=0.2,score=sigmoid,correction=1,groups=2,"
+      "top_groups=1,group_score=two-best,scaling=1.5,width=5,shared=8,router_bias=1";
+  ModelConfig released = small("encoder-decoder");
+  released.decoder_layers = 2;
+  released.feed_forward =
+      "experts:experts=2,places=2,overflow=pass,padding=1,balance=0.3,balance_of=sequences,"
+      "squares=0.1";
+  return {
+      {"fnet_projected", projected, {.batch = 2, .length = 5}},
+      {"experts_joined", joined, {.batch = 3, .length = 5, .padded = true}},
+      {"experts_grouped", grouped, {.batch = 2, .length = 5}},
+      {"experts_released", released, {.batch = 3, .length = 5, .source_length = 6, .padded = true}},
+      {"experts", chosen, {.batch = 3, .length = 5, .padded = true}},
+      {"experts_switched", switched, {.batch = 2, .length = 7}},
+      {"experts_checkpointed", checkpointed, {.batch = 2, .length = 6}}};
 }
 
 std::vector<ModelCase> pair_cases() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <map>
 #include <numbers>
 #include <string>
 
@@ -10,8 +11,8 @@
 #include "longspan/layers/distillation.h"
 #include "longspan/layers/distillation_ref.h"
 #include "longspan/layers/experts.h"
-#include "longspan/layers/experts_ref.h"
 #include "longspan/models/config.h"
+#include "longspan/testing/experts_step.h"
 #include "longspan/testing/reference.h"
 
 namespace longspan::testing {
@@ -34,7 +35,9 @@ class ReferenceModel {
   // the teacher's where there is one.
   S loss() const {
     auxiliary_ = S{};
+    joint_.clear();
     const Tensor<S> h = states();
+    for (const auto& [side, loss] : joint_) auxiliary_ += loss.second.value(loss.first);
     const Tensor<S> scores = head(h);
     const bool numbers = c_.loss == "squared-error";
     const bool taught = training_ && c_.loss.starts_with(DistillationLoss::kName);
@@ -244,33 +247,17 @@ class ReferenceModel {
                     const Tensor<S>& x) const {
     ExpertsConfig config;
     parse_options("experts", kind.substr(std::min(kind.size(), kind.find(':') + 1)), config);
-    const auto rows_of = [](const Tensor<S>& t) {
-      std::vector<std::vector<S>> rows;
-      for (std::size_t i = 0; i < t.rows; ++i) {
-        const auto first = t.data.begin() + static_cast<std::ptrdiff_t>(i * t.cols);
-        rows.emplace_back(first, first + static_cast<std::ptrdiff_t>(t.cols));
-      }
-      return rows;
-    };
-    ExpertsReference<S> reference;
-    reference.experts = config.experts;
-    reference.top = config.top;
-    reference.factor = config.capacity;
-    reference.alpha = config.balance;
-    reference.normalize = config.normalize;
+    ExpertsReference<S> reference =
+        experts_reference<S>(config, name, c_.activation.name(), c_.gated, w_);
     reference.length = side.length;
     reference.lengths.assign(side.lengths.begin(), side.lengths.end());
     reference.x = rows_of(x);
-    reference.router = rows_of(w_.get<S>(name + ".router.weight"));
-    reference.feed_forward = [&](std::size_t e, const std::vector<S>& row) {
-      Tensor<S> one(1, row.size());
-      one.data = row;
-      return feed_forward(w_, name + ".expert." + std::to_string(e), c_.activation.name(), c_.gated,
-                          one)
-          .data;
-    };
-    const auto result = reference.forward();
-    auxiliary_ += result.loss;
+    ExpertsLoss<S> own;
+    const bool joins = config.balance_of != BalanceOf::kLayer;
+    ExpertsLoss<S>& loss = joins ? joint_[side.name].second : own;
+    const auto result = reference.forward(loss);
+    if (joins) joint_[side.name].first = config;
+    if (!joins) auxiliary_ += own.value(config);
     Tensor<S> y(x.rows, x.cols);
     for (std::size_t i = 0; i < y.rows; ++i) {
       for (std::size_t j = 0; j < y.cols; ++j) y(i, j) = result.y[i][j];
@@ -500,6 +487,8 @@ class ReferenceModel {
   float rate_;
   RandomKey key_;
   mutable S auxiliary_{};  // of the experts, in the last forward
+  // What those of a stack have together.
+  mutable std::map<std::string, std::pair<ExpertsConfig, ExpertsLoss<S>>> joint_;
 };
 
 // scale·Σ cross-entropy of the batch.

@@ -25,7 +25,13 @@ struct ValueAndSlope {
 
 HWY_INLINE V within(float bound, V x) { return at_most(bound, at_least(-bound, x)); }
 
-struct Relu {
+// What a gate multiplies.
+struct Plain {
+  HWY_INLINE V other(V u) const { return u; }
+  HWY_INLINE V other_backward(V /*u*/, V dv) const { return dv; }
+};
+
+struct Relu : Plain {
   HWY_INLINE V value(V x) const { return at_least(0.0F, x); }
   HWY_INLINE ValueAndSlope both(V x) const {
     return {value(x), hn::IfThenElseZero(hn::Gt(x, hn::Zero(D())), hn::Set(D(), 1.0F))};
@@ -33,7 +39,7 @@ struct Relu {
 };
 
 // x·Φ(x) = max(x, 0) − |x|·(1 − Φ(|x|)); Φ(x) + x·φ(x)
-struct Gelu {
+struct Gelu : Plain {
   static constexpr float kBound = 14.0F;  // 1 − Φ and φ are 0 beyond
   HWY_INLINE V value(V x, V t, const Normal& normal) const {
     return hn::NegMulAdd(t, normal.tail, at_least(0.0F, x));
@@ -53,7 +59,7 @@ struct Gelu {
 };
 
 // u = √(2/π)·(x + 0.044715·x³), s = σ(2u) = ½·(1 + tanh u); x·s; s + x·σ'(2u)·2u'
-struct GeluTanh {
+struct GeluTanh : Plain {
   static constexpr float kBound = 30.0F;
   static constexpr float kLinear = 2.0F * 0.797884561F;
   static constexpr float kCubic = kLinear * 0.044715F;
@@ -72,7 +78,7 @@ struct GeluTanh {
 };
 
 // s = σ(x); x·s; s + x·σ'(x)
-struct Silu {
+struct Silu : Plain {
   static constexpr float kBound = 100.0F;
   HWY_INLINE V value(V x) const { return hn::Mul(at_least(-kBound, x), sigmoid_of(x)); }
   HWY_INLINE ValueAndSlope both(V x) const {
@@ -83,12 +89,35 @@ struct Silu {
 };
 
 // 1/cosh²(x) = 4t/(1 + t)², t = e^(−2|x|), which keeps its digits where 1 − tanh² has none.
-struct TanH {
+struct TanH : Plain {
   HWY_INLINE V value(V x) const { return tanh_of(x); }
   HWY_INLINE ValueAndSlope both(V x) const {
     const V t = exp_of(hn::Mul(hn::Set(D(), -2.0F), hn::Abs(x)));
     const V sum = hn::Add(t, hn::Set(D(), 1.0F));
     return {tanh_of(x), hn::Div(hn::Mul(hn::Set(D(), 4.0F), t), hn::Mul(sum, sum))};
+  }
+};
+
+// s = σ(1.702·c), c = min(x, 7); c·s; s + c·1.702·σ'(1.702·c), and 0 above 7
+struct Clamped {
+  static constexpr float kLimit = 7.0F;
+  static constexpr float kSlope = 1.702F;
+  static constexpr float kBound = 60.0F;
+  static HWY_INLINE V steep(V x) { return hn::Mul(hn::Set(D(), kSlope), x); }
+  HWY_INLINE V value(V x) const {
+    const V c = at_most(kLimit, x);
+    return hn::Mul(at_least(-kBound, c), sigmoid_of(steep(c)));
+  }
+  HWY_INLINE ValueAndSlope both(V x) const {
+    const V c = at_most(kLimit, x);
+    const Logistic s = logistic_of(steep(c));
+    const V slope = hn::MulAdd(steep(at_least(-kBound, c)), s.slope, s.value);
+    return {hn::Mul(at_least(-kBound, c), s.value),
+            hn::IfThenZeroElse(hn::Gt(x, hn::Set(D(), kLimit)), slope)};
+  }
+  HWY_INLINE V other(V u) const { return hn::Add(within(kLimit, u), hn::Set(D(), 1.0F)); }
+  HWY_INLINE V other_backward(V u, V dv) const {
+    return hn::IfThenZeroElse(hn::Gt(hn::Abs(u), hn::Set(D(), kLimit)), dv);
   }
 };
 
@@ -106,6 +135,8 @@ HWY_INLINE void with_activation(Activation f, const Body& body) {
       return body(Silu());
     case Activation::kTanh:
       return body(TanH());
+    case Activation::kClamped:
+      return body(Clamped());
   }
 }
 

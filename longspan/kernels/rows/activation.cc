@@ -41,7 +41,7 @@ void backward_run(Activation f, const float* z, const float* dh, float* dz, size
 void gated_forward_run(Activation f, const float* g, const float* u, float* h, size_t n) {
   with_activation(f, [&](auto function) HWY_ATTR {
     for_lanes(n, [&](auto io, size_t i) HWY_ATTR {
-      io.store(hn::Mul(function.value(io.load(g + i)), io.load(u + i)), h + i);
+      io.store(hn::Mul(function.value(io.load(g + i)), function.other(io.load(u + i))), h + i);
     });
   });
 }
@@ -52,10 +52,10 @@ void gated_backward_run(Activation f, const float* g, const float* u, const floa
   with_activation(f, [&](auto function) HWY_ATTR {
     for_lanes(n, [&](auto io, size_t i) HWY_ATTR {
       const V signal = io.load(dh + i);
-      const V gate = io.load(u + i);
+      const V other = io.load(u + i);
       const ValueAndSlope y = function.both(io.load(g + i));
-      io.store(hn::Mul(y.slope, hn::Mul(signal, gate)), dg + i);
-      io.store(hn::Mul(signal, y.value), du + i);
+      io.store(hn::Mul(y.slope, hn::Mul(signal, function.other(other))), dg + i);
+      io.store(function.other_backward(other, hn::Mul(signal, y.value)), du + i);
     });
   });
 }
@@ -87,8 +87,10 @@ void require_same(ConstMatrix a, ConstMatrix b) {
 //              13 as in the literature, ·dh
 //   silu       x/(1 + e^−x): −, e, +, /; σ 4, σ·(1 + x·(1 − σ)) 4, ·dh
 //   tanh       tanh; dh/cosh²(x): cosh, square, division
+//   clamped    c: min, 1.702·c, c·σ 4; as silu and min, 1.702·, ·1.702; beside the gate max, min, +
 ActivationFlops flops_of(Activation activation) {
-  constexpr std::array<ActivationFlops, 5> kFlops = {{{1, 1}, {5, 11}, {8, 14}, {4, 9}, {1, 3}}};
+  constexpr std::array<ActivationFlops, 6> kFlops = {
+      {{1, 1}, {5, 11}, {8, 14}, {4, 9}, {1, 3}, {6, 12, 3}}};
   return kFlops[static_cast<std::size_t>(activation)];
 }
 
@@ -129,7 +131,7 @@ void gated_forward(Activation f, ConstMatrix g, ConstMatrix u, Matrix h) {
   require_same(g, h);
   const Called called([&] {
     return row_call(Op::kGated, name_of(f), h.rows, h.cols, Kind::kActivation,
-                    flops_of(f).forward + 1, 12);
+                    flops_of(f).forward + flops_of(f).other + 1, 12);
   });
   if (called.dry()) return;
   detail::in_runs(h.rows, h.cols, g.contiguous() && u.contiguous() && h.contiguous(),
@@ -144,7 +146,7 @@ void gated_backward(Activation f, ConstMatrix g, ConstMatrix u, ConstMatrix dh, 
   for (const ConstMatrix m : {u, dh, ConstMatrix(dg), ConstMatrix(du)}) require_same(g, m);
   const Called called([&] {
     return row_call(Op::kGatedBackward, name_of(f), g.rows, g.cols, Kind::kActivation,
-                    flops_of(f).forward + flops_of(f).backward + 2, 20);
+                    flops_of(f).forward + flops_of(f).backward + flops_of(f).other + 2, 20);
   });
   if (called.dry()) return;
   const bool flat =

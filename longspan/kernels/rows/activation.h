@@ -5,6 +5,7 @@
 //   kGeluTanh  ½·x·(1 + tanh(√(2/π)·(x + 0.044715·x³)))
 //   kSilu      x·σ(x) = x/(1 + e^−x)
 //   kTanh      tanh(x)
+//   kClamped   c·σ(1.702·c), c = min(x, 7); as a gate it multiplies min(max(u, −7), 7) + 1 (gpt-oss)
 #pragma once
 
 #include <cstdint>
@@ -14,9 +15,9 @@
 
 namespace longspan {
 
-enum class Activation : std::uint8_t { kRelu, kGelu, kGeluTanh, kSilu, kTanh };
-constexpr Names<5> names_of(Activation /*kind*/) {
-  return {"model", "activation", {"relu", "gelu", "gelu-tanh", "silu", "tanh"}};
+enum class Activation : std::uint8_t { kRelu, kGelu, kGeluTanh, kSilu, kTanh, kClamped };
+constexpr Names<6> names_of(Activation /*kind*/) {
+  return {"model", "activation", {"relu", "gelu", "gelu-tanh", "silu", "tanh", "clamped-silu"}};
 }
 
 // FLOPs per element, as metered; exp, erf, tanh, compare and divide count 1 each. Backward includes
@@ -24,6 +25,7 @@ constexpr Names<5> names_of(Activation /*kind*/) {
 struct ActivationFlops {
   std::uint64_t forward;
   std::uint64_t backward;
+  std::uint64_t other = 0;  // for what a gate multiplies, in either pass
 };
 ActivationFlops flops_of(Activation activation);
 
@@ -32,10 +34,11 @@ void activation_forward(Activation f, ConstMatrix z, Matrix h);
 // dz = f'(z)·dh; dz may be dh.
 void activation_backward(Activation f, ConstMatrix z, ConstMatrix dh, Matrix dz);
 
-// The gated form, h = f(g)·u (SwiGLU with f = SiLU): one product more each way than f alone.
-//   forward:  flops_of(f).forward + 1;  backward: flops_of(f).forward + flops_of(f).backward + 2
+// The gated form, h = f(g)·v (SwiGLU with f = SiLU): one product more each way than f alone. v = u,
+// but where f is clamped.
+//   forward:  forward + other + 1;  backward: forward + backward + other + 2, of flops_of(f)
 void gated_forward(Activation f, ConstMatrix g, ConstMatrix u, Matrix h);
-// dg = f'(g)·(dh·u), du = dh·f(g); dg or du may be dh.
+// dg = f'(g)·(dh·v), du = dh·f(g)·∂v/∂u; dg or du may be dh.
 void gated_backward(Activation f, ConstMatrix g, ConstMatrix u, ConstMatrix dh, Matrix dg,
                     Matrix du);
 

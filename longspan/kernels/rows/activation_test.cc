@@ -21,7 +21,7 @@ using testing::for_each_thread_count;
 using testing::GuardedMatrix;
 
 constexpr Activation kAll[] = {Activation::kRelu, Activation::kGelu, Activation::kGeluTanh,
-                               Activation::kSilu, Activation::kTanh};
+                               Activation::kSilu, Activation::kTanh, Activation::kClamped};
 constexpr double kEpsilon = std::numeric_limits<float>::epsilon();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
@@ -52,8 +52,20 @@ ValueAndSlope reference(Activation f, double x) {
     }
     case Activation::kTanh:
       return {std::tanh(x), 1.0 / (std::cosh(x) * std::cosh(x))};
+    case Activation::kClamped: {
+      const double c = std::min(x, 7.0);
+      const double s = 1.0 / (1.0 + std::exp(-1.702 * c));
+      const double slope = s + 1.702 * c * s / (1.0 + std::exp(1.702 * c));
+      return {c * s, x > 7.0 ? 0.0 : slope};
+    }
   }
   return {};
+}
+
+// What a gate multiplies, and its slope.
+ValueAndSlope other_of(Activation f, double u) {
+  if (f != Activation::kClamped) return {u, 1.0};
+  return {std::clamp(u, -7.0, 7.0) + 1.0, std::fabs(u) > 7.0 ? 0.0 : 1.0};
 }
 
 // The size of the exponent in f, times the number of roundings it takes over two: each changes the
@@ -66,6 +78,8 @@ double exponent(Activation f, double x) {
       return 2.0 * 1.6 * std::fabs(x + 0.044715 * x * x * x);
     case Activation::kSilu:
       return std::fabs(x);
+    case Activation::kClamped:
+      return 2.0 * 1.702 * std::fabs(x);
     default:
       return 0.0;
   }
@@ -125,9 +139,14 @@ TEST(Activation, LimitsAreReachedWithoutNaN) {
                           {dz.data(), 1, dz.size()});
       for (std::size_t j = 0; j < 6; ++j) {
         const bool up = x[j] > 0;
+        const bool ends = f == Activation::kTanh || f == Activation::kClamped;
         const float limit = f == Activation::kTanh ? (up ? 1.0F : -1.0F) : (up ? x[j] : 0.0F);
-        EXPECT_EQ(h[j], limit) << x[j];
-        EXPECT_NEAR(dz[j], f == Activation::kTanh ? 0.0F : (up ? 1.0F : 0.0F), 1e-30) << x[j];
+        if (f == Activation::kClamped) {
+          EXPECT_NEAR(h[j], up ? reference(f, 7.0).value : 0.0, 1e-6) << x[j];
+        } else {
+          EXPECT_EQ(h[j], limit) << x[j];
+        }
+        EXPECT_NEAR(dz[j], ends ? 0.0F : (up ? 1.0F : 0.0F), 1e-30) << x[j];
       }
       EXPECT_EQ(h[6], 0.0F);
       EXPECT_EQ(h[7], 0.0F);
@@ -178,8 +197,9 @@ TEST(Activation, GatedFormsMultiply) {
   for_each_target([] {
     for (const Activation f : kAll) {
       for (const std::size_t cols : {1, 8, 13, 4001}) {
-        const auto g = GuardedMatrix::random(3, cols, 1, 2.0F);
-        const auto u = GuardedMatrix::random(3, cols, 2);
+        const bool clamps = f == Activation::kClamped;  // what is beyond 7
+        const auto g = GuardedMatrix::random(3, cols, 1, clamps ? 12.0F : 2.0F);
+        const auto u = GuardedMatrix::random(3, cols, 2, clamps ? 12.0F : 1.0F);
         const auto dh = GuardedMatrix::random(3, cols, 3);
         GuardedMatrix h(3, cols);
         gated_forward(f, g.view(), u.view(), h.view());
@@ -195,9 +215,11 @@ TEST(Activation, GatedFormsMultiply) {
         for (std::size_t i = 0; i < 3; ++i) {
           for (std::size_t j = 0; j < cols; ++j) {
             const ValueAndSlope want = reference(f, g.at(i, j));
-            ASSERT_NEAR(h.at(i, j), want.value * u.at(i, j), 6e-7);
-            ASSERT_NEAR(du.at(i, j), want.value * dh.at(i, j), 6e-7);
-            ASSERT_NEAR(dg.at(i, j), want.slope * dh.at(i, j) * u.at(i, j), 1.2e-6);
+            const ValueAndSlope other = other_of(f, u.at(i, j));
+            const double scale = clamps ? 56.0 : 1.0;  // 7·8
+            ASSERT_NEAR(h.at(i, j), want.value * other.value, 6e-7 * scale);
+            ASSERT_NEAR(du.at(i, j), want.value * other.slope * dh.at(i, j), 6e-7 * scale);
+            ASSERT_NEAR(dg.at(i, j), want.slope * dh.at(i, j) * other.value, 1.2e-6 * scale);
           }
         }
       }
@@ -226,7 +248,7 @@ TEST(Activation, MetersWhatTheHeaderSays) {
     return meter.total(Phase::kForward);
   };
   for (const Activation f : kAll) {
-    const auto [forward, backward] = flops_of(f);
+    const auto [forward, backward, other] = flops_of(f);
     const auto run = [&, f = f] { activation_forward(f, z.view(), z.view()); };
     EXPECT_EQ(spent(run)[Kind::kActivation], 15 * forward);
     EXPECT_EQ(spent(run).total_bytes(), 15U * 8);
@@ -235,11 +257,11 @@ TEST(Activation, MetersWhatTheHeaderSays) {
     EXPECT_EQ(spent(back).total_bytes(), 15U * 12);
     GuardedMatrix y(3, 5);
     const auto gated = [&, f = f] { gated_forward(f, z.view(), z.view(), y.view()); };
-    EXPECT_EQ(spent(gated)[Kind::kActivation], 15 * (forward + 1));
+    EXPECT_EQ(spent(gated)[Kind::kActivation], 15 * (forward + other + 1));
     const auto gated_back = [&, f = f] {
       gated_backward(f, z.view(), z.view(), z.view(), z.view(), y.view());
     };
-    EXPECT_EQ(spent(gated_back)[Kind::kActivation], 15 * (forward + backward + 2));
+    EXPECT_EQ(spent(gated_back)[Kind::kActivation], 15 * (forward + backward + other + 2));
     EXPECT_EQ(spent([&, f = f] { activation_serial(f, z.view().data, y.view().data, 5); }), Work{});
   }
   EXPECT_EQ(flops_of(Activation::kGeluTanh).forward, 8U);

@@ -27,10 +27,11 @@ struct Routed {
         scores(GuardedMatrix::random(batch * length, experts, 3, 2.0F)),
         p(scores),
         gates(batch * length, top),
+        log_sums(batch * length, 1),
         chosen(batch * length * top, 77),
         slots(chosen.size(), 77),
         loads(experts, 77),
-        firsts(experts, 77) {
+        taken(experts, 77) {
     options.sequences.length = length;
     options.tokens =
         lengths.empty()
@@ -39,17 +40,19 @@ struct Routed {
     options.experts = experts;
     options.top = top;
     options.capacity = capacity;
-    options.normalize = normalize;
+    options.divided = normalize && top > 1;
     sources.assign(options.slots(), 77);
   }
-  Routes view() { return {p.view(), gates.view(), chosen, slots, sources, loads, firsts}; }
+  Routes view() {
+    return {p.view(), gates.view(), log_sums.view(), chosen, slots, sources, loads, taken};
+  }
   void route() {
     options.sequences.lengths = lengths;  // a copy has its own
     p = scores;
     route_rows(options, view());
   }
   std::size_t rows() const { return scores.view().rows; }
-  std::size_t taken() const {
+  std::size_t computed() const {
     return static_cast<std::size_t>(std::accumulate(loads.begin(), loads.end(), 0));
   }
   bool real(std::size_t r) const {
@@ -62,11 +65,12 @@ struct Routed {
   GuardedMatrix scores;
   GuardedMatrix p;
   GuardedMatrix gates;
+  GuardedMatrix log_sums;
   std::vector<std::int32_t> chosen;
   std::vector<std::int32_t> slots;
   std::vector<std::int32_t> sources;
   std::vector<std::int32_t> loads;
-  std::vector<std::int32_t> firsts;
+  std::vector<std::int32_t> taken;
 };
 
 std::vector<Routed> routed() {
@@ -114,7 +118,7 @@ void expect_choices(const Routed& c) {
     if (!c.real(r)) continue;
     for (std::size_t j = 0; j < top; ++j) {
       const float p = c.p.at(r, static_cast<std::size_t>(c.chosen[r * top + j]));
-      EXPECT_NEAR(c.gates.at(r, j), c.options.divides() ? p / sum : p, 1e-6);
+      EXPECT_NEAR(c.gates.at(r, j), c.options.divided ? p / sum : p, 1e-6);
     }
   }
 }
@@ -122,19 +126,16 @@ void expect_choices(const Routed& c) {
 void expect_slots(const Routed& c) {
   const std::size_t top = c.options.top;
   std::vector<std::vector<std::int32_t>> queue(c.options.experts);
-  std::vector<std::int32_t> firsts(c.options.experts, 0);
   std::vector<bool> dropped(c.chosen.size(), true);
   for (std::size_t j = 0; j < top; ++j) {
     for (std::size_t r = 0; r < c.rows(); ++r) {
       if (!c.real(r)) continue;
       const auto e = static_cast<std::size_t>(c.chosen[r * top + j]);
-      firsts[e] += j == 0 ? 1 : 0;
       if (queue[e].size() == c.options.capacity) continue;
       queue[e].push_back(static_cast<std::int32_t>(r));
       dropped[r * top + j] = false;
     }
   }
-  EXPECT_EQ(c.firsts, firsts);
   std::vector<std::int32_t> sources;
   for (std::size_t e = 0; e < queue.size(); ++e) {
     EXPECT_EQ(static_cast<std::size_t>(c.loads[e]), queue[e].size());
@@ -209,9 +210,9 @@ TEST(Routing, WeighsSlots) {
     for (Routed c : routed()) {
       c.route();
       for (const std::size_t d : {1U, 7U, 16U, 67U}) {
-        const GuardedMatrix o = GuardedMatrix::random(c.taken(), d, 5);
+        const GuardedMatrix o = GuardedMatrix::random(c.computed(), d, 5);
         GuardedMatrix y = GuardedMatrix::random(c.rows(), d, 6);
-        combine_slots(c.view(), o.view(), y.view());
+        combine_slots(c.view(), o.view(), /*add=*/false, y.view());
         for (std::size_t r = 0; r < c.rows(); ++r) {
           for (std::size_t i = 0; i < d; ++i) {
             double want = 0.0;
@@ -236,10 +237,10 @@ TEST(Routing, SendsGradientsToSlotsAndGates) {
     for (Routed c : routed()) {
       c.route();
       for (const std::size_t d : {1U, 7U, 16U, 67U}) {
-        const GuardedMatrix o = GuardedMatrix::random(c.taken(), d, 5);
+        const GuardedMatrix o = GuardedMatrix::random(c.computed(), d, 5);
         const GuardedMatrix dy = GuardedMatrix::random(c.rows(), d, 6);
         GuardedMatrix dgates = GuardedMatrix::random(c.rows(), c.options.top, 7);
-        GuardedMatrix d_o = GuardedMatrix::random(c.taken(), d, 8);
+        GuardedMatrix d_o = GuardedMatrix::random(c.computed(), d, 8);
         combine_slots_backward(c.view(), o.view(), dy.view(), dgates.view(), d_o.view());
         for (std::size_t i = 0; i < c.slots.size(); ++i) {
           const std::size_t r = i / c.options.top;
@@ -260,8 +261,8 @@ TEST(Routing, SendsGradientsToSlotsAndGates) {
   });
 }
 
-// Σ dg·g + balance·Σ_e firsts_e·Σ_t p[t, e] with the choices of c, in double.
-double objective(const Routed& c, const GuardedMatrix& dgates, double balance,
+// Of row r, Σ dg·g and the part of the losses on all rows, in double.
+double objective(const Routed& c, const GuardedMatrix& dgates, const RouteLoss& loss,
                  const std::vector<double>& scores, std::size_t r) {
   double sum = 0.0;
   for (const double s : scores) sum += std::exp(s);
@@ -273,21 +274,28 @@ double objective(const Routed& c, const GuardedMatrix& dgates, double balance,
   for (std::size_t j = 0; j < c.options.top; ++j) {
     const auto e = static_cast<std::size_t>(c.chosen[r * c.options.top + j]);
     value += static_cast<double>(dgates.at(r, j)) * std::exp(scores[e]) / sum /
-             (c.options.divides() ? chosen : 1.0);
+             (c.options.divided ? chosen : 1.0);
   }
+  const auto experts = static_cast<double>(scores.size());
+  const double n = loss.tally->rows[0];
   for (std::size_t e = 0; e < scores.size(); ++e) {
-    value += balance * c.firsts[e] * std::exp(scores[e]) / sum;
+    value += loss.balance * experts * loss.tally->choices[e] * std::exp(scores[e]) / sum / (n * n);
   }
-  return value;
+  return value + loss.squares * std::log(sum) * std::log(sum) / n;
 }
 
 TEST(Routing, SendsGradientsToScores) {
   for_each_target([] {
     for (Routed c : routed()) {
+      c.options.squares = true;
       c.route();
       const GuardedMatrix dgates = GuardedMatrix::random(c.rows(), c.options.top, 7);
       GuardedMatrix dr = GuardedMatrix::random(c.rows(), c.options.experts, 8);
-      route_backward(c.options, c.view(), dgates.view(), 0.25F, dr.view());
+      RouteTally tally;
+      const TallyOptions how{.choices = Tallied::kFirst, .sequences = false, .real = c.lengths};
+      tally_routes(c.options, c.view(), how, tally);
+      const RouteLoss loss{&tally, how, 0.75, 0.5};
+      route_backward(c.options, c.view(), dgates.view(), loss, dr.view());
       for (std::size_t r = 0; r < c.rows(); ++r) {
         const std::span<const float> row = std::as_const(c.scores).view().row(r);
         for (std::size_t e = 0; e < c.options.experts; ++e) {
@@ -298,7 +306,7 @@ TEST(Routing, SendsGradientsToScores) {
           const auto moved = [&](double by) {
             std::vector<double> scores(row.begin(), row.end());
             scores[e] += by;
-            return objective(c, dgates, 0.25, scores, r);
+            return objective(c, dgates, loss, scores, r);
           };
           EXPECT_NEAR(dr.at(r, e), (moved(1e-5) - moved(-1e-5)) / 2e-5, 2e-6);
         }
@@ -308,19 +316,155 @@ TEST(Routing, SendsGradientsToScores) {
   });
 }
 
-TEST(Routing, SumsWhatBalances) {
+TEST(Routing, TalliesWhatBalances) {
   for (Routed c : routed()) {
+    c.options.squares = true;
     c.route();
-    double want = 0.0;
-    for (std::size_t r = 0; r < c.rows(); ++r) {
-      for (std::size_t e = 0; e < c.options.experts; ++e) {
-        want += c.firsts[e] * static_cast<double>(c.p.at(r, e));
+    const std::size_t n = c.options.sequences.length;
+    for (const bool sequences : {false, true}) {
+      const TallyOptions how{.choices = Tallied::kAll, .sequences = sequences, .real = c.lengths};
+      RouteTally tally;
+      tally_routes(c.options, c.view(), how, tally);
+      tally_routes(c.options, c.view(), how, tally);  // another layer
+      const std::size_t groups = sequences ? c.rows() / n : 1;
+      double balance = 0.0;
+      double squares = 0.0;
+      double all = 0.0;
+      for (std::size_t g = 0; g < groups; ++g) {
+        std::vector<double> count(c.options.experts, 0.0);
+        std::vector<double> sum(c.options.experts, 0.0);
+        double rows = 0.0;
+        for (std::size_t r = g * n; r < (sequences ? (g + 1) * n : c.rows()); ++r) {
+          if (!c.real(r)) continue;
+          rows += 2.0;
+          double exponentials = 0.0;
+          for (std::size_t e = 0; e < c.options.experts; ++e) {
+            sum[e] += 2.0 * static_cast<double>(c.p.at(r, e));
+            exponentials += std::exp(static_cast<double>(c.scores.at(r, e)));
+          }
+          for (std::size_t j = 0; j < c.options.top; ++j) {
+            count[static_cast<std::size_t>(c.chosen[r * c.options.top + j])] += 2.0;
+          }
+          squares += 2.0 * std::log(exponentials) * std::log(exponentials);
+        }
+        for (std::size_t e = 0; e < c.options.experts && rows > 0.0; ++e) {
+          balance += count[e] / rows * sum[e] / rows;
+        }
+        all += rows;
       }
+      balance *= static_cast<double>(c.options.experts) / static_cast<double>(groups);
+      EXPECT_NEAR(tally.balance(), balance, 1e-5 * balance);
+      EXPECT_NEAR(tally.mean_square(), all > 0.0 ? squares / all : 0.0, 1e-5 * squares);
+      tally.clear();
+      EXPECT_EQ(tally.experts, 0U);
     }
-    GuardedMatrix sums = GuardedMatrix::random(1, c.options.experts, 9);
-    EXPECT_NEAR(balance_sum(c.view(), sums.view()), want, 1e-5 * want);
-    EXPECT_TRUE(sums.intact());
   }
+}
+
+TEST(Routing, ChoosesAmongTheBestGroups) {
+  // Groups {0, 1}, {2, 3}, {4, 5}. By their best: 4, 2 and 0 are those of 2.0, 1.5 and 1.4.
+  Routed c(1, 1, 6, 2, 1, false);
+  const std::vector<float> scores = {1.4F, 1.3F, 1.5F, -3.0F, 2.0F, -3.0F};
+  c.options.groups = 3;
+  c.options.top_groups = 2;
+  std::ranges::copy(scores, c.scores.view().row(0).begin());
+  c.route();
+  EXPECT_EQ(c.chosen, (std::vector<std::int32_t>{4, 2}));
+  c.options.group_score = GroupScore::kTwoBest;  // 0 and 1 together are more than 2 and 3
+  c.route();
+  EXPECT_EQ(c.chosen, (std::vector<std::int32_t>{4, 0}));
+  c.options.top_groups = 1;
+  c.route();
+  EXPECT_EQ(c.chosen, (std::vector<std::int32_t>{0, 1}));
+  // Corrections decide, and weigh nothing.
+  const std::vector<float> correction = {0.0F, 0.0F, 0.0F, 5.0F, 0.0F, 0.0F};
+  c.options.correction = correction;
+  c.route();
+  EXPECT_EQ(c.chosen, (std::vector<std::int32_t>{3, 2}));
+  EXPECT_EQ(c.gates.at(0, 0), c.p.at(0, 3));
+  // Groups that are left have the value 0, more than what is below it.
+  const std::vector<float> below = {-9.0F, -9.0F, -8.0F, -7.0F, -9.0F, -9.0F};
+  c.options.correction = below;
+  c.route();
+  EXPECT_EQ(c.chosen, (std::vector<std::int32_t>{0, 1}));
+}
+
+TEST(Routing, WeighsSigmoids) {
+  for_each_target([] {
+    Routed c(2, 5, 7, 3, 10, true, {5, 2});
+    c.options.score = RouteScore::kSigmoid;
+    c.options.scaling = 2.5F;
+    c.route();
+    for (std::size_t r = 0; r < c.rows(); ++r) {
+      double sum = 0.0;
+      double gates = 0.0;
+      for (std::size_t e = 0; e < 7; ++e) {
+        const double want = 1.0 / (1.0 + std::exp(-static_cast<double>(c.scores.at(r, e))));
+        EXPECT_NEAR(c.p.at(r, e), c.real(r) ? want : 0.0, 1e-6);
+      }
+      for (std::size_t j = 0; c.real(r) && j < 3; ++j) {
+        sum += static_cast<double>(c.p.at(r, static_cast<std::size_t>(c.chosen[r * 3 + j])));
+        gates += static_cast<double>(c.gates.at(r, j));
+      }
+      if (!c.real(r)) continue;
+      EXPECT_NEAR(gates, 2.5, 1e-6);
+      const float first = c.p.at(r, static_cast<std::size_t>(c.chosen[r * 3]));
+      EXPECT_NEAR(c.gates.at(r, 0), 2.5 * static_cast<double>(first) / sum, 1e-6);
+    }
+    // As little as a float holds: no gate is NaN.
+    std::ranges::fill(c.scores.view().row(0), -200.0F);
+    c.route();
+    EXPECT_EQ(c.gates.at(0, 0), 0.0F);
+  });
+}
+
+TEST(Routing, LetsPassWhatNobodyTakes) {
+  Routed c(3, 5, 3, 1, 4, false, {5, 5, 3});
+  for (std::size_t r = 0; r < c.rows(); ++r) {
+    for (std::size_t e = 0; e < 3; ++e) c.scores.at(r, e) = e == 1 ? 1.0F : 0.0F;
+  }
+  c.options.places = 2;
+  c.options.passes = true;
+  c.sources.assign(c.options.slots(), 77);
+  c.route();
+  EXPECT_EQ(c.loads, (std::vector<std::int32_t>{0, 6, 0}));
+  EXPECT_EQ(c.slots, (std::vector<std::int32_t>{0, 1, 6, 7, 8, 2, 3, 9, 10, 11, 4, 5, 12, -1, -1}));
+  EXPECT_EQ(c.sources, (std::vector<std::int32_t>{0, 1, 5, 6, 10, 11, 2, 3, 4, 7, 8, 9, 12}));
+  c.options.passes = false;
+  c.route();
+  EXPECT_EQ(c.slots,
+            (std::vector<std::int32_t>{0, 1, -1, -1, -1, 2, 3, -1, -1, -1, 4, 5, -1, -1, -1}));
+  // What is not taken counts for expert 0.
+  RouteTally tally;
+  tally_routes(c.options, c.view(), {.choices = Tallied::kTaken, .sequences = true}, tally);
+  EXPECT_EQ(tally.choices, (std::vector<double>{3, 2, 0, 3, 2, 0, 1, 2, 0}));
+}
+
+TEST(Routing, GatesRows) {
+  for_each_target([] {
+    for (const std::size_t d : {1U, 7U, 67U}) {
+      const GuardedMatrix r = GuardedMatrix::random(5, 1, 3, 2.0F);
+      const GuardedMatrix o = GuardedMatrix::random(5, d, 4);
+      const GuardedMatrix dy = GuardedMatrix::random(5, d, 5);
+      GuardedMatrix g = r;
+      GuardedMatrix y(5, d);
+      gate_rows(g.view(), o.view(), y.view());
+      GuardedMatrix dr(5, 1);
+      GuardedMatrix d_o(5, d);
+      gate_rows_backward(g.view(), o.view(), dy.view(), dr.view(), d_o.view());
+      for (std::size_t i = 0; i < 5; ++i) {
+        const double gate = 1.0 / (1.0 + std::exp(-static_cast<double>(r.at(i, 0))));
+        double dot = 0.0;
+        for (std::size_t j = 0; j < d; ++j) {
+          EXPECT_NEAR(y.at(i, j), gate * static_cast<double>(o.at(i, j)), 1e-6);
+          EXPECT_NEAR(d_o.at(i, j), gate * static_cast<double>(dy.at(i, j)), 1e-6);
+          dot += static_cast<double>(dy.at(i, j)) * static_cast<double>(o.at(i, j));
+        }
+        EXPECT_NEAR(dr.at(i, 0), dot * gate * (1.0 - gate), 1e-5);
+      }
+      EXPECT_TRUE(y.intact() && g.intact() && dr.intact() && d_o.intact());
+    }
+  });
 }
 
 TEST(Routing, IsTheSameOnAnyNumberOfThreads) {
@@ -328,14 +472,17 @@ TEST(Routing, IsTheSameOnAnyNumberOfThreads) {
   for_each_thread_count([&] {
     Routed c(3, 700, 64, 2, 41, true, {700, 1, 650});
     c.route();
-    const GuardedMatrix o = GuardedMatrix::random(c.taken(), 67, 5);
+    const GuardedMatrix o = GuardedMatrix::random(c.computed(), 67, 5);
     GuardedMatrix y(c.rows(), 67);
     GuardedMatrix dgates(c.rows(), 2);
-    GuardedMatrix d_o(c.taken(), 67);
+    GuardedMatrix d_o(c.computed(), 67);
     GuardedMatrix dr(c.rows(), 64);
-    combine_slots(c.view(), o.view(), y.view());
+    combine_slots(c.view(), o.view(), /*add=*/false, y.view());
     combine_slots_backward(c.view(), o.view(), y.view(), dgates.view(), d_o.view());
-    route_backward(c.options, c.view(), dgates.view(), 0.1F, dr.view());
+    RouteTally tally;
+    const TallyOptions how{.choices = Tallied::kAll, .sequences = true, .real = c.lengths};
+    tally_routes(c.options, c.view(), how, tally);
+    route_backward(c.options, c.view(), dgates.view(), {&tally, how, 0.1, 0.0}, dr.view());
     const std::vector<GuardedMatrix> got = {c.p, c.gates, y, dgates, d_o, dr};
     if (first.empty()) first = got;
     for (std::size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(got[i] == first[i]) << i;
@@ -356,25 +503,66 @@ TEST(Routing, ReportsWhatItDid) {
   EXPECT_EQ(work[Kind::kSort], 12U * 2 * 8);
   GuardedMatrix dgates(18, 2);
   GuardedMatrix dr(18, 7);
-  work = counted([&] { route_backward(c.options, c.view(), dgates.view(), 0.1F, dr.view()); });
+  work = counted([&] { route_backward(c.options, c.view(), dgates.view(), {}, dr.view()); });
   EXPECT_EQ(work[Kind::kSoftmax], 12U * (5 * 7 + 2 + 8));
-  c.options.normalize = false;
+  c.options.divided = false;
   c.options.decided = true;
   work = counted([&] { c.route(); });
   EXPECT_EQ(work[Kind::kSoftmax], 12U * 5 * 7);
   EXPECT_EQ(work[Kind::kSort], 12U * 2);
-  work = counted([&] { route_backward(c.options, c.view(), dgates.view(), 0.1F, dr.view()); });
+  work = counted([&] { route_backward(c.options, c.view(), dgates.view(), {}, dr.view()); });
   EXPECT_EQ(work[Kind::kSoftmax], 12U * (5 * 7 + 2));
-  GuardedMatrix o(c.taken(), 5);
+  GuardedMatrix o(c.computed(), 5);
   GuardedMatrix y(18, 5);
-  work = counted([&] { combine_slots(c.view(), o.view(), y.view()); });
-  EXPECT_EQ(work[Kind::kGather], 2 * c.taken() * 5);
+  work = counted([&] { combine_slots(c.view(), o.view(), /*add=*/false, y.view()); });
+  EXPECT_EQ(work[Kind::kGather], 2 * c.computed() * 5);
   work = counted(
       [&] { combine_slots_backward(c.view(), o.view(), y.view(), dgates.view(), o.view()); });
-  EXPECT_EQ(work.maccs, c.taken() * 5);
-  EXPECT_EQ(work[Kind::kGather], c.taken() * 5);
-  work = counted([&] { balance_sum(c.view(), dr.view().slice_rows(0, 1)); });
-  EXPECT_EQ(work[Kind::kAdd], 18U * 7 + 2 * 7);
+  EXPECT_EQ(work.maccs, c.computed() * 5);
+  EXPECT_EQ(work[Kind::kGather], c.computed() * 5);
+  RouteTally tally;
+  work = counted([&] { tally_routes(c.options, c.view(), {.real = c.lengths}, tally); });
+  EXPECT_EQ(work[Kind::kAdd], 12U * 7 + 2 * 7);
+  GuardedMatrix gate(18, 1);
+  work = counted([&] { gate_rows(gate.view(), y.view(), y.view()); });
+  EXPECT_EQ(work[Kind::kActivation], 18U * (5 + 4));
+  work =
+      counted([&] { gate_rows_backward(gate.view(), y.view(), y.view(), gate.view(), y.view()); });
+  EXPECT_EQ(work[Kind::kActivation], 18U * (5 + 3));
+  EXPECT_EQ(work.maccs, 18U * 5);
+}
+
+TEST(Routing, ReportsWhatReleasedModelsDo) {
+  const std::vector<float> correction(8, 0.1F);
+  Routed c(2, 9, 8, 3, 9, true, {9, 3});  // 12 tokens
+  c.options.score = RouteScore::kSigmoid;
+  c.options.correction = correction;
+  c.options.groups = 4;
+  c.options.top_groups = 2;
+  c.options.group_score = GroupScore::kTwoBest;
+  c.options.scaling = 1.5F;
+  GuardedMatrix dgates(18, 3);
+  GuardedMatrix dr(18, 8);
+  const auto counted = [](const auto& step) {
+    Meter meter;
+    const Meter::Use use(meter);
+    const Place::Scope scope("routing", Phase::kForward);
+    step();
+    return meter.at("routing", Phase::kForward);
+  };
+  Work work = counted([&] { c.route(); });
+  EXPECT_EQ(work[Kind::kSoftmax], 12U * (4 * 8 + 2 * 3 + 3 + 8 + 4));
+  EXPECT_EQ(work[Kind::kSort], 12U * (3 * 9 + 2 * 8 + 2 * 5));
+  work = counted([&] { route_backward(c.options, c.view(), dgates.view(), {}, dr.view()); });
+  EXPECT_EQ(work[Kind::kSoftmax], 12U * (4 * 8 + 3 + 12 + 3));
+  c.options.score = RouteScore::kSoftmax;
+  c.options.squares = true;
+  c.options.decided = true;
+  work = counted([&] { c.route(); });
+  EXPECT_EQ(work[Kind::kSoftmax], 12U * (5 * 8 + 2 * 3 - 1 + 3 + 10));
+  EXPECT_EQ(work[Kind::kSort], 12U * 3);
+  work = counted([&] { route_backward(c.options, c.view(), dgates.view(), {}, dr.view()); });
+  EXPECT_EQ(work[Kind::kSoftmax], 12U * (5 * 8 + 3 + 12 + 3 + 18));
 }
 
 }  // namespace routing_test
