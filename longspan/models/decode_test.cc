@@ -60,6 +60,15 @@ std::vector<Case> cases() {
   for (const std::size_t prefill : {1, 2, 5}) {
     all.push_back({fmt::format("conv_{}", prefill), convolved, prefill});
   }
+  for (const char* form : {"auto", "expanded", "absorbed"}) {
+    for (const char* positions : {"none", "rotary"}) {
+      ModelConfig c = convolved;
+      c.attention = fmt::format("latent:rank=9,query_rank=7,nope=5,rope=4,value=3,form={}", form);
+      c.positions = positions;
+      if (c.positions == PositionKind::kRotary) c.attention += "|flash";
+      all.push_back({fmt::format("latent_{}_{}", form, positions), c, 13});
+    }
+  }
   return all;
 }
 
