@@ -6,6 +6,7 @@
 #include "longspan/base/config.h"
 #include "longspan/layers/experts.h"
 #include "longspan/layers/fourier_mixer.h"
+#include "longspan/layers/latent_attention.h"
 #include "longspan/layers/short_convolution.h"
 
 namespace longspan {
@@ -65,6 +66,13 @@ std::unique_ptr<Branch> make_convolution(std::string_view options, const BranchS
                                             Channels{block.d_model, block.bias, block.deviation});
 }
 
+std::unique_ptr<Branch> make_latent(std::string_view options, const BranchSite& site) {
+  LatentAttentionConfig config;
+  parse_options(LatentAttention::kName, options, config);
+  return std::make_unique<LatentAttention>(site.parameters, site.name, config,
+                                           site.block.attention);
+}
+
 constexpr std::array kBranches = {
     BranchKind{"attention", BranchRole::kMixer, "attention", MultiHeadAttention::kMeter,
                "self-attention by a mechanism", &make_self},
@@ -78,6 +86,9 @@ constexpr std::array kBranches = {
     BranchKind{"conv", BranchRole::kMixer, "convolution", ShortConvolution::kMeter,
                "a short causal convolution of every channel", &make_convolution,
                "docs/mixing/conv.md", &option_texts<ShortConvolutionConfig>},
+    BranchKind{LatentAttention::kName, BranchRole::kMixer, "attention", MultiHeadAttention::kMeter,
+               "attention whose keys and values come from a narrow latent", &make_latent,
+               "docs/mixing/latent.md", &option_texts<LatentAttentionConfig>, /*heads=*/true},
     BranchKind{"dense", BranchRole::kFeedForward, "feed_forward", FeedForward::kMeter,
                "two matrices and an activation, gated if asked", &make_dense},
     BranchKind{"experts", BranchRole::kFeedForward, "feed_forward", FeedForward::kMeter,
@@ -120,7 +131,7 @@ std::string mixer_of(std::string_view specification) {
   const BranchKind* kind = find_branch(specification);
   if (kind == nullptr) return "attention:" + std::string(specification);
   require(kind->role == BranchRole::kMixer,
-          "[block] '{}' does not mix tokens; need a mechanism, fnet or conv", kind->name);
+          "[block] '{}' does not mix tokens; need a mechanism or a mixer", kind->name);
   return std::string(specification);
 }
 

@@ -44,6 +44,7 @@ struct BranchKind {
   std::unique_ptr<Branch> (*make)(std::string_view options, const BranchSite& site);
   std::string_view page = {};                      // of the documentation
   std::vector<OptionText> (*options)() = nullptr;  // null: it has none
+  bool heads = false;                              // it has queries and keys, which may be rotated
 };
 std::span<const BranchKind> branch_kinds();
 

@@ -52,6 +52,15 @@ void RotaryTable::allocate() {
   };
   fill(waves_, false);
   if (extends(positions_)) fill(extended_, true);
+  for (const std::shared_ptr<RotaryTable>& other : others_) other->allocate();
+}
+
+std::shared_ptr<const RotaryTable> RotaryTable::of_heads(std::size_t d_head) const {
+  if (d_head == d_head_) return shared_from_this();
+  for (const std::shared_ptr<RotaryTable>& other : others_) {
+    if (other->d_head_ == d_head) return other;
+  }
+  return others_.emplace_back(std::make_shared<RotaryTable>(config_, positions_, d_head));
 }
 
 void RotaryTable::apply(Heads x, std::size_t first, bool inverse) const {

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -25,12 +26,15 @@ std::vector<float> sinusoidal_table(PositionKind kind, std::size_t length, std::
 
 // The cosines and sines of rotary positions, shared by layers of a model. They are computed by
 // allocate().
-class RotaryTable {
+class RotaryTable : public std::enable_shared_from_this<RotaryTable> {
  public:
   RotaryTable(const RotaryConfig& config, std::size_t positions, std::size_t d_head);
   void allocate();
   // Rotates each head's rows, row n by position first + n; `inverse` is the gradient.
   void apply(Heads x, std::size_t first, bool inverse) const;
+
+  // The same for heads of another width, which layers share too; it is computed with this one.
+  std::shared_ptr<const RotaryTable> of_heads(std::size_t d_head) const;
 
   // Channels of a head that turn.
   std::size_t width() const { return config_.width == 0 ? d_head_ : config_.width; }
@@ -50,6 +54,7 @@ class RotaryTable {
   std::size_t d_head_;
   Waves waves_;
   Waves extended_;
+  mutable std::vector<std::shared_ptr<RotaryTable>> others_;  // as layers are made
 };
 
 }  // namespace longspan

@@ -68,13 +68,26 @@ Feedback feedback_of(std::uint64_t n) {
   return feedback;
 }
 
+// Whether a layer learns whose passes cannot be compared.
+bool learns_latents(const ModelConfig& c) {
+  const auto any = [](const std::string& attention, std::size_t first, std::size_t layers) {
+    for (std::size_t i = first; i < layers; ++i) {
+      if (turn_of(attention, i).starts_with("latent")) return true;
+    }
+    return false;
+  };
+  const std::string& second = c.decoder_attention.empty() ? c.attention : c.decoder_attention;
+  return any(c.attention, c.frozen_layers, c.layers) || any(second, 0, c.decoder_layers);
+}
+
 // Whether the rule has no way through such a model; it says so then.
 bool refuses(std::string_view rule, const ModelConfig& c, bool experts, bool packed) {
   const bool pairs = c.head == HeadKind::kPairs;
   const bool taught = c.loss != "cross-entropy" && c.loss != "squared-error";
   if (rule.ends_with("pepita")) {
     const bool both = c.family == Family::kEncoderDecoder;
-    return pairs || taught || c.embedding_projection || !c.stages.empty() || (packed && both);
+    return pairs || taught || c.embedding_projection || !c.stages.empty() || (packed && both) ||
+           learns_latents(c);
   }
   return rule == "dfa" && (pairs || c.loss.find("hidden_weight") != std::string::npos || experts ||
                            c.family == Family::kEncoderDecoder || c.wiring == Wiring::kReversible ||

@@ -101,7 +101,8 @@ std::string turn_of(const std::string& specification, std::size_t layer) {
 
 bool attends(const ModelConfig& config) {
   return std::ranges::any_of(split_list(config.attention, '|'), [](const std::string& layer) {
-    return find_branch(layer) == nullptr;  // a mechanism
+    const BranchKind* branch = find_branch(layer);
+    return branch == nullptr || branch->heads;  // a mechanism, or like one
   });
 }
 

@@ -66,6 +66,15 @@ std::vector<Case> cases() {
       "dense|experts:experts=6,top=2,capacity=0,score=sigmoid,correction=1,groups=3,top_groups=2,"
       "scaling=1.5,shared=10,shared_gate=1";
   all.push_back({"experts", chosen, 5});
+  for (const char* form : {"auto", "expanded", "absorbed"}) {
+    for (const char* positions : {"none", "rotary"}) {
+      ModelConfig c = convolved;
+      c.attention = fmt::format("latent:rank=9,query_rank=7,nope=5,rope=4,value=3,form={}", form);
+      c.positions = positions;
+      if (c.positions == PositionKind::kRotary) c.attention += "|flash";
+      all.push_back({fmt::format("latent_{}_{}", form, positions), c, 13});
+    }
+  }
   return all;
 }
 

@@ -213,6 +213,9 @@ TEST(Packed, MixersThatAreNoAttentionKnowTheirSequences) {
   ModelConfig c = small(Family::kDecoder);
   c.attention = "conv:width=4|flash";
   expect_packed(c, {c, kLengths});
+  c.attention = "latent:rank=5,nope=3,rope=2,value=4|flash";
+  c.positions = PositionKind::kRotary;
+  expect_packed(c, {c, kLengths});
   c = small(Family::kEncoder);
   c.attention = "fnet|flash";
   expect_packed(c, {c, kLengths}, {.padded = false});

@@ -75,6 +75,26 @@ struct ExpertOptions {
   bool divides() const { return normalize && (top > 1 || normalize_one); }
 };
 
+struct LatentOptions {
+  std::size_t rank = 512;
+  std::size_t query_rank = 0;
+  std::size_t nope = 128;
+  std::size_t rope = 64;
+  std::size_t value = 128;
+  double scale = 0.0;
+  std::string form = "auto";
+  template <class See>
+  void visit(See see) {
+    see("rank", rank);
+    see("query_rank", query_rank);
+    see("nope", nope);
+    see("rope", rope);
+    see("value", value);
+    see("scale", scale);
+    see("form", form);
+  }
+};
+
 class Formula {
  public:
   Formula(const ModelConfig& config, const Batch& batch, bool training)
@@ -112,6 +132,7 @@ class Formula {
 
   Cost embedding(const Site& site, bool typed) const;
   Cost attention(const Site& site) const;
+  Cost latent(const Site& site) const;
   Cost convolution(const Site& site) const;
   Cost experts(const std::string& specification, const Site& site, Work& again);
   void route(const ExpertOptions& o, Count tokens, Cost& cost, Work& again) const;
@@ -195,6 +216,38 @@ Cost Formula::feed_forward(Count rows, Count width) const {
       flops(Kind::kActivation, rows * f * (c_.gated ? a.forward + a.other + 1 : a.forward));
   cost.backward += flops(Kind::kActivation,
                          rows * f * (c_.gated ? a.forward + a.backward + a.other + 2 : a.backward));
+  return cost;
+}
+
+// From a latent of `rank` the keys and values of h heads; a part `rope` of the keys is that of all.
+Cost Formula::latent(const Site& site) const {
+  LatentOptions o;
+  const std::string options = mixer_of(c_, site);
+  if (options.size() > 7) parse_options("latent", options.substr(7), o);
+  const bool bias = c_.bias && c_.attention_bias;
+  const Count rows = site.rows(batch_.batch);
+  const Count h = c_.heads;
+  const Count queries = h * (o.nope + o.rope);
+  const auto rms = [&](Count width) {
+    return Cost{flops(Kind::kNorm, rows * (4 * width + 4)),
+                flops(Kind::kNorm, rows * (6 * width + 1)), flops(Kind::kNorm, rows * 2 * width)};
+  };
+  Cost cost = linear(rows, d(), o.rank + o.rope, bias) + rms(o.rank) +
+              linear(rows, o.rank, h * (o.nope + o.value), false) +
+              linear(rows, h * o.value, d(), bias);
+  if (o.query_rank == 0) {
+    cost += linear(rows, d(), queries, false);
+  } else {
+    cost += linear(rows, d(), o.query_rank, bias) + rms(o.query_rank) +
+            linear(rows, o.query_rank, queries, false);
+  }
+  cost += core_at(c_, batch_, site, {.d = o.nope + o.rope, .e = o.value, .drops = drops()});
+  if (c_.positions == PositionKind::kRotary) {
+    const Work rotary = flops(Kind::kRotary, 3 * rows * (h + 1) * o.rope);
+    cost.forward += rotary;
+    cost.backward += rotary;
+  }
+  cost.backward += flops(Kind::kAdd, (h - 1) * rows * o.rope);
   return cost;
 }
 
@@ -320,6 +373,8 @@ void Formula::stack(Site site, std::size_t layers, std::size_t frozen) {
       add("fnet", {.forward = mixing, .backward = mixing});
     } else if (mixer_of(c_, site).starts_with("conv")) {
       add("conv", convolution(site));
+    } else if (mixer_of(c_, site).starts_with("latent")) {
+      add("mha", latent(site));
     } else {
       add("mha", attention(reads));
     }

@@ -99,6 +99,26 @@ SiteAttention attention_at(const ModelConfig& c, const Batch& batch, const Site&
           .query_bias = mechanism.streams().given[0].bias.value_or(true)};
 }
 
+Cost core_at(const ModelConfig& c, const Batch& batch, const Site& site, const CoreWidths& widths) {
+  const LoneAttention mechanism("flash", {});
+  Cost cost;
+  for (const Rectangle& r : rectangles(site, batch)) {
+    const AttentionCost own = mechanism->cost({.batch = r.batch,
+                                               .heads = c.heads,
+                                               .kv_heads = c.heads,
+                                               .m = r.m,
+                                               .n = r.n,
+                                               .d = widths.d,
+                                               .e = widths.e,
+                                               .causal = site.causal,
+                                               .key_lengths = r.key_lengths,
+                                               .dropout = widths.drops});
+    cost.forward += own.forward;
+    cost.backward += own.backward;
+  }
+  return cost;
+}
+
 bool trains_table(const ModelConfig& c, const Site& stack) {
   if (adapts(c)) return false;
   const bool first = !translates(c) || stack.part == ModelPart::kEncoder;

@@ -87,6 +87,13 @@ struct SiteAttention {
   bool query_bias = true;
 };
 SiteAttention attention_at(const ModelConfig& c, const Batch& batch, const Site& site, bool drops);
+// Exact attention of as many heads for keys as for queries, d and e wide.
+struct CoreWidths {
+  std::size_t d;
+  std::size_t e;
+  bool drops;
+};
+Cost core_at(const ModelConfig& c, const Batch& batch, const Site& site, const CoreWidths& widths);
 
 // Frozen layers freeze the embedding of the first stack, hence the table that another shares with
 // it, whose own positions, types, norm and projection are trained still.

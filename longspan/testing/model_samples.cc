@@ -77,6 +77,17 @@ void draw_training(Draws& draw, ModelConfig& c) {
   c.lora_rank = draw.once_in(4) ? draw.between(1, 3) : 0;
 }
 
+void draw_latent(Draws& draw, ModelConfig& c) {
+  if (c.cross_attention.empty() && c.family == Family::kEncoderDecoder) {
+    c.cross_attention = c.attention;
+  }
+  c.attention = fmt::format("latent:rank={},query_rank={},nope={},rope={},value={}|{}",
+                            draw.between(1, 9), draw.below(6), draw.between(1, 5),
+                            2 * draw.below(4), draw.between(1, 6), c.attention);
+  if (draw.once_in(2)) c.attention.resize(c.attention.find('|'));
+  c.lora_rank = 0;
+}
+
 void draw_stages(Draws& draw, std::size_t length, ModelConfig& c) {
   const bool able =
       c.family == Family::kEncoder && c.wiring == Wiring::kPostNorm && !c.checkpointing;
@@ -182,6 +193,7 @@ ModelCase sample_guest(std::uint64_t n) {
   if (c.family == Family::kDecoder && draw.once_in(2)) {
     c.attention = fmt::format("conv:width={}|{}", draw.between(1, 5), c.attention);
   }
+  if (c.stages.empty() && draw.once_in(4)) draw_latent(draw, c);
   if (c.family != Family::kEncoderDecoder && draw.once_in(6)) {
     c.positions = PositionKind::kTemporal;
   }

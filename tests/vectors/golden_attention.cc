@@ -112,18 +112,11 @@ struct WeightPart {
 
 }  // namespace
 
-void run_layer(const Case& golden, const MultiHeadAttentionConfig& config,
-               std::span<const LayerWeight> weights, Comparison& comparison) {
+void compare_layer(const Case& golden, const Branch& layer, Parameters& parameters,
+                   std::span<const LayerWeight> weights, Comparison& comparison) {
   const SafetensorsFile& file = golden.file();
   const Shape shape = file.at("x").shape;
   require(shape.size() == 3, "[golden] x is {}; need [batch, n, width]", to_string(shape));
-  Parameters parameters;
-  const MultiHeadAttention layer(parameters, "layer", config);
-  parameters.allocate();
-  if (std::ranges::find(weights, "layer.out.weight", &LayerWeight::ours) == weights.end()) {
-    const Parameter& out = *parameters.find("layer.out.weight");
-    for (std::size_t row = 0; row < out.rows; ++row) out.value[row * out.cols + row] = 1.0F;
-  }
   for (const LayerWeight& w : weights) {
     const std::vector<float> theirs = file.floats("w." + std::string(w.theirs));
     const WeightPart part(*parameters.find(w.ours), w);
@@ -159,6 +152,18 @@ void run_layer(const Case& golden, const MultiHeadAttentionConfig& config,
         "grad.w." + std::string(w.theirs),
         part.parameter.gradient.subspan(static_cast<std::size_t>(part.first), part.size));
   }
+}
+
+void run_layer(const Case& golden, const MultiHeadAttentionConfig& config,
+               std::span<const LayerWeight> weights, Comparison& comparison) {
+  Parameters parameters;
+  const MultiHeadAttention layer(parameters, "layer", config);
+  parameters.allocate();
+  if (std::ranges::find(weights, "layer.out.weight", &LayerWeight::ours) == weights.end()) {
+    const Parameter& out = *parameters.find("layer.out.weight");
+    for (std::size_t row = 0; row < out.rows; ++row) out.value[row * out.cols + row] = 1.0F;
+  }
+  compare_layer(golden, layer, parameters, weights, comparison);
 }
 
 Arena arena_of(const Branch& layer, const Pass& pass, std::size_t d_model) {

@@ -51,8 +51,11 @@ struct LayerWeight {
   std::size_t rows = 0;  // 0: all
 };
 
-// Compares out64, grad.x and the gradients of the weights, which are read from the case. A layer
-// whose output projection is not among them ends before it.
+// Compares out64, grad.x and the gradients of the weights, which are read from the case.
+void compare_layer(const Case& golden, const Branch& layer, Parameters& parameters,
+                   std::span<const LayerWeight> weights, Comparison& comparison);
+
+// The same of attention. A layer whose output projection is not among the weights ends before it.
 void run_layer(const Case& golden, const MultiHeadAttentionConfig& config,
                std::span<const LayerWeight> weights, Comparison& comparison);
 

@@ -10,6 +10,7 @@
 #include "tests/vectors/golden_clustered.h"
 #include "tests/vectors/golden_events.h"
 #include "tests/vectors/golden_feature.h"
+#include "tests/vectors/golden_latent.h"
 #include "tests/vectors/golden_model.h"
 #include "tests/vectors/golden_pepita.h"
 #include "tests/vectors/golden_recall.h"
@@ -84,6 +85,8 @@ constexpr Handler kHandlers[] = {
     {"softmax attention with learnable sinks", &run_sinks},
     {"softmax attention with learnable sinks, sliding window", &run_sinks},
     {"multi-head self-attention layer", &run_softmax_layer},
+    {"multi-head latent attention (MLA)", &run_latent},
+    {"multi-head latent attention (MLA), direct query projection", &run_latent},
     {"linear transformer (elu+1) bidirectional", &run_linear},
     {"linear transformer (elu+1) causal", &run_linear},
     {"linear attention with softmax feature maps (efficient attention), bidirectional",

@@ -24,7 +24,7 @@ HWY_BEFORE_NAMESPACE();
 namespace longspan {
 namespace HWY_NAMESPACE {
 
-HWY_INLINE void add_to(const float* x, float* y, size_t n) {
+void add_to(const float* x, float* y, size_t n) {
   for_lanes(n, [&](auto io, size_t i)
                    HWY_ATTR { io.store(hn::Add(io.load(y + i), io.load(x + i)), y + i); });
 }
@@ -45,6 +45,7 @@ HWY_AFTER_NAMESPACE();
 namespace longspan {
 namespace {
 
+HWY_EXPORT(add_to);
 HWY_EXPORT(add_from_table);
 HWY_EXPORT(add_into_table);
 
@@ -235,6 +236,29 @@ void copy(ConstHeads x, Heads y) {
   for (std::size_t b = 0; b < x.batch; ++b) {
     for (std::size_t h = 0; h < x.heads; ++h) copy(x.head(b, h), y.head(b, h));
   }
+}
+
+void sum_heads(ConstHeads x, Heads y) {
+  require(x.heads > 0 && y.heads == 1 && x.batch == y.batch && x.n == y.n && x.d == y.d,
+          "[sum_heads] [{}, {}, {}, {}] and [{}, {}, {}, {}]; need one head of equal shape", x.batch,
+          x.heads, x.n, x.d, y.batch, y.heads, y.n, y.d);
+  const std::size_t rows = x.batch * x.n;
+  const Called called([&] {
+    return row_call(Op::kAdd, {}, rows, x.d, Kind::kAdd, x.heads - 1, 4 * (x.heads + 1));
+  });
+  if (called.dry()) return;
+  detail::in_pieces(
+      rows, detail::rows_per_piece(x.heads * x.d), [&](std::size_t begin, std::size_t end) {
+        for (std::size_t r = begin; r < end; ++r) {
+          const std::size_t b = r / x.n;
+          const std::size_t i = r % x.n;
+          float* to = y.head(b, 0).row_data(i);
+          std::copy_n(x.head(b, 0).row_data(i), x.d, to);
+          for (std::size_t h = 1; h < x.heads; ++h) {
+            HWY_DYNAMIC_DISPATCH(add_to)(x.head(b, h).row_data(i), to, x.d);
+          }
+        }
+      });
 }
 
 }  // namespace longspan

@@ -63,5 +63,7 @@ void attend_one_hot(std::span<const std::int32_t> ids, ConstMatrix e,
 
 // y = x, head by head.                                            nothing
 void copy(ConstHeads x, Heads y);
+// y = Σ_h x_h, in the order of the heads; y has one head.          kAdd, heads − 1 per element of y
+void sum_heads(ConstHeads x, Heads y);
 
 }  // namespace longspan
