@@ -20,6 +20,7 @@
 #include "longspan/attention/pattern/window.h"
 #include "longspan/attention/position/deberta.h"
 #include "longspan/attention/position/funnel.h"
+#include "longspan/attention/position/relative_key.h"
 #include "longspan/attention/position/transformer_xl.h"
 #include "longspan/base/config.h"
 #include "longspan/kernels/gemm/gemm.h"
@@ -156,6 +157,10 @@ constexpr std::array kMechanisms = {
     entry<FunnelAttention, FunnelConfig>(
         MechanismClass::kContentAndPosition, "O(n²)", "O(n)",
         "relative positions and token types, of pooled queries over unpooled keys", ""),
+    entry<RelativeKeyAttention, RelativeKeyConfig>(
+        MechanismClass::kContentAndPosition, "O(n²)", "O(n)",
+        "a learned vector for every distance, which queries and keys meet", "",
+        {"positions=512,p2c=true"}),
 };
 
 }  // namespace
