@@ -17,6 +17,7 @@
 #include "longspan/attention/pattern/bigbird.h"
 #include "longspan/attention/pattern/local.h"
 #include "longspan/attention/pattern/longformer.h"
+#include "longspan/attention/pattern/transient_global.h"
 #include "longspan/attention/pattern/window.h"
 #include "longspan/attention/position/deberta.h"
 #include "longspan/attention/position/funnel.h"
@@ -161,6 +162,11 @@ constexpr std::array kMechanisms = {
         MechanismClass::kContentAndPosition, "O(n²)", "O(n)",
         "a learned vector for every distance, which queries and keys meet", "",
         {"positions=512,p2c=true"}),
+    entry<TransientGlobalAttention, TransientGlobalConfig>(
+        MechanismClass::kFixedPattern, "O(n·(w + n/S))", "O(n)",
+        "a sliding window and one key for the sum of every block of tokens",
+        "single tokens outside the window, which are heard of in sums of their blocks",
+        {"radius=63", "block=64"}),
 };
 
 }  // namespace
