@@ -163,7 +163,7 @@ constexpr std::array kMechanisms = {
         "a learned vector for every distance, which queries and keys meet", "",
         {"positions=512,p2c=true"}),
     entry<TransientGlobalAttention, TransientGlobalConfig>(
-        MechanismClass::kFixedPattern, "O(n·(w + n/S))", "O(n)",
+        MechanismClass::kFixedPattern, "O(n²/S)", "O(n)",
         "a sliding window and one key for the sum of every block of tokens",
         "single tokens outside the window, which are heard of in sums of their blocks",
         {"radius=63", "block=64"}),
