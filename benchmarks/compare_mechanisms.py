@@ -42,7 +42,7 @@ GOALS = {"linformer": 1.3, "performer": 3.0, "performer-qr": 3.0, "bigbird": 2.3
 OTHER_GOAL = 2.0
 FASTER_THAN_FLASH = ["linformer", "performer", "performer-qr", "linear", "bigbird", "window"]
 QUADRATIC = ["full", "flash", "memory", "memory-compressed", "deberta", "transformer-xl",
-             "funnel"]
+             "funnel", "relative-key"]
 LONGEST_QUADRATIC = 8192  # beyond this their time is continued as n²
 LONGEST_FULL = 4096
 STEEP_FROM = 16384  # exponents are those from this length on, or of the last two doublings

@@ -218,7 +218,15 @@ std::size_t own_parameters(const Mechanism& mechanism) {
   const LoneAttention alone(
       mechanism.name,
       {.d_model = 512, .heads = 8, .kv_heads = 8, .d_head = 64, .max_length = 4096});
-  return alone.parameters().count();
+  std::size_t own = 0;
+  for (const Parameter& p : alone.parameters().all()) {
+    // What a layer has without it: a mechanism may call upon its projections.
+    const bool given = std::ranges::any_of(alone.streams().given, [&](const Stream& s) {
+      return p.name.starts_with(fmt::format("attention.{}.", s.group));
+    });
+    own += given ? 0 : p.size();
+  }
+  return own;
 }
 
 void print_entry(const std::string& name, bool json) {

@@ -17,9 +17,11 @@
 #include "longspan/attention/pattern/bigbird.h"
 #include "longspan/attention/pattern/local.h"
 #include "longspan/attention/pattern/longformer.h"
+#include "longspan/attention/pattern/transient_global.h"
 #include "longspan/attention/pattern/window.h"
 #include "longspan/attention/position/deberta.h"
 #include "longspan/attention/position/funnel.h"
+#include "longspan/attention/position/relative_key.h"
 #include "longspan/attention/position/transformer_xl.h"
 #include "longspan/base/config.h"
 #include "longspan/kernels/gemm/gemm.h"
@@ -156,6 +158,15 @@ constexpr std::array kMechanisms = {
     entry<FunnelAttention, FunnelConfig>(
         MechanismClass::kContentAndPosition, "O(n²)", "O(n)",
         "relative positions and token types, of pooled queries over unpooled keys", ""),
+    entry<RelativeKeyAttention, RelativeKeyConfig>(
+        MechanismClass::kContentAndPosition, "O(n²)", "O(n)",
+        "a learned vector for every distance, which queries and keys meet", "",
+        {"positions=512,p2c=true"}),
+    entry<TransientGlobalAttention, TransientGlobalConfig>(
+        MechanismClass::kFixedPattern, "O(n²/S)", "O(n)",
+        "a sliding window and one key for the sum of every block of tokens",
+        "single tokens outside the window, which are heard of in sums of their blocks",
+        {"radius=63", "block=64"}),
 };
 
 }  // namespace

@@ -6,44 +6,42 @@
 namespace longspan {
 namespace {
 
-using enum ReportKind;
-
 const std::array<LayerName, 11> kNames = {
-    {{kEmbedding, Embedding::kMeter, "embedding", {4, 16}},
-     {kAttention, MultiHeadAttention::kMeter, "mha", {1, 2, 15, 16}},
-     {kCross, MultiHeadAttention::kCrossMeter, "cross_mha", {1, 2, 15, 16}},
-     {kAddNorm, Residual::kNormMeter, "add_norm", {17}},
-     {kFeedForward, FeedForward::kMeter, "ffn", {6, 7}},
-     {kHidden, Mlp::kMeter, "hidden", {}},
-     {kStreams, Stack::kStreamsMeter, "streams", {}},
-     {kStages, Stages::kMeter, "stages", {}},
-     {kFinalNorm, Stack::kFinalMeter, "final_norm", {}},
-     {kHead, Head::kTransformMeter, "head", {}},
-     {kOutput, Head::kMeter, "softmax", {12}}}};
+    {{ReportKind::kEmbedding, Embedding::kMeter, "embedding", {4, 16}},
+     {ReportKind::kAttention, MultiHeadAttention::kMeter, "mha", {1, 2, 15, 16}},
+     {ReportKind::kCross, MultiHeadAttention::kCrossMeter, "cross_mha", {1, 2, 15, 16}},
+     {ReportKind::kAddNorm, Residual::kNormMeter, "add_norm", {17}},
+     {ReportKind::kFeedForward, FeedForward::kMeter, "ffn", {6, 7}},
+     {ReportKind::kHidden, Mlp::kMeter, "hidden", {}},
+     {ReportKind::kStreams, Stack::kStreamsMeter, "streams", {}},
+     {ReportKind::kStages, Stages::kMeter, "stages", {}},
+     {ReportKind::kFinalNorm, Stack::kFinalMeter, "final_norm", {}},
+     {ReportKind::kHead, Head::kTransformMeter, "head", {}},
+     {ReportKind::kOutput, Head::kMeter, "softmax", {12}}}};
 
 }  // namespace
 
 LayerName layer_name(std::string_view meter) {
   const auto* const at = std::ranges::find(kNames, meter, &LayerName::meter);
-  return at != kNames.end() ? *at : LayerName{kMixer, meter, meter, {}};
+  return at != kNames.end() ? *at : LayerName{ReportKind::kMixer, meter, meter, {}};
 }
 
 LayerName layer_name(ReportKind kind) { return *std::ranges::find(kNames, kind, &LayerName::kind); }
 
 std::string StackNames::name(const LayerName& layer) const {
-  const bool masked = layer.kind == kAttention && causal;
+  const bool masked = layer.kind == ReportKind::kAttention && causal;
   return prefix + (masked ? "masked_" : "") + std::string(layer.name);
 }
 
 Integer StackNames::count(const LayerName& layer) const {
   const auto all = static_cast<Integer>(blocks);
   switch (layer.kind) {
-    case kAttention:
-    case kCross:
-    case kMixer:
-    case kFeedForward:
+    case ReportKind::kAttention:
+    case ReportKind::kCross:
+    case ReportKind::kMixer:
+    case ReportKind::kFeedForward:
       return all;
-    case kAddNorm:
+    case ReportKind::kAddNorm:
       return (cross ? 3 : 2) * all;
     default:
       return 1;

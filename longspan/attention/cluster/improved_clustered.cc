@@ -269,8 +269,14 @@ class ImprovedClusteredAttention::Run {
   void exact_backward(const AttentionInputs& in, Heads dvalues, std::span<const float> delta,
                       Heads dcentroids, const AttentionGradients& grad, Arena& arena) const {
     if (bottom()) {
-      FlashAttention().backward_with_delta(centroid_inputs(in), dvalues, levels_, delta,
-                                           {.q = dcentroids, .k = grad.k, .v = grad.v}, arena);
+      FlashAttention().backward_with_delta({.in = centroid_inputs(in),
+                                            .y = {},
+                                            .dy = dvalues,
+                                            .saved = levels_,
+                                            .grad = {.q = dcentroids, .k = grad.k, .v = grad.v},
+                                            .signals = {},
+                                            .arena = arena},
+                                           delta);
       return;
     }
     parallel_for(s_.batch * s_.kv_heads, [&](std::size_t plane, std::size_t) {

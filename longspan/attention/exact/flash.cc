@@ -482,24 +482,16 @@ void FlashAttention::run_forward(const ForwardCall& call) const {
 }
 
 void FlashAttention::run_backward(const BackwardCall& call) const {
-  const AttentionInputs& in = call.in;
-  const ConstHeads y = call.y;
-  const ConstHeads dy = call.dy;
-  const std::span<const float> saved = call.saved;
-  const AttentionGradients& grad = call.grad;
-  Arena& arena = call.arena;
-  const AttentionShape s = shape_of(in);
-  const auto counts = take_counts(arena);
-  const auto delta = arena.take(s.batch * s.heads * s.m);
+  const AttentionShape s = shape_of(call.in);
+  const auto counts = take_counts(call.arena);
+  const auto delta = call.arena.take(s.batch * s.heads * s.m);
   parallel_for(s.batch * s.heads, [&](std::size_t plane, std::size_t worker) {
     const std::size_t b = plane / s.heads;
     const std::size_t h = plane % s.heads;
-    tiled_delta(y.head(b, h), dy.head(b, h), delta.data() + plane * s.m);
+    tiled_delta(call.y.head(b, h), call.dy.head(b, h), delta.data() + plane * s.m);
     counts[worker].queries += s.m;
   });
-  const std::span<float> of_sinks = call.signals.first(sinks_ != nullptr ? s.heads : 0);
-  if (sinks_ != nullptr) sink_gradient(s, saved, delta, of_sinks);
-  spread_backward(in, dy, saved, delta, grad, call.signals.subspan(of_sinks.size()), counts, arena);
+  spread_backward(call, delta, counts);
 }
 
 void FlashAttention::sink_gradient(const AttentionShape& s, std::span<const float> saved,
@@ -528,18 +520,20 @@ void FlashAttention::run_accumulate(const AttentionInputs& /*in*/, std::span<con
   if (taken > 0) report(flops(Kind::kAdd, taken, 12 * taken));
 }
 
-void FlashAttention::backward_with_delta(const AttentionInputs& in, ConstHeads dy,
-                                         std::span<const float> saved, std::span<const float> delta,
-                                         const AttentionGradients& grad, Arena& arena) const {
-  const Arena::Frame frame(arena);
-  spread_backward(in, dy, saved, delta, grad, {}, take_counts(arena), arena);
+void FlashAttention::backward_with_delta(const BackwardCall& call,
+                                         std::span<const float> delta) const {
+  const Arena::Frame frame(call.arena);
+  spread_backward(call, delta, take_counts(call.arena));
 }
 
-void FlashAttention::spread_backward(const AttentionInputs& in, ConstHeads dy,
-                                     std::span<const float> saved, std::span<const float> delta,
-                                     const AttentionGradients& grad, std::span<float> signals,
-                                     std::span<TileCounts> counts, Arena& arena) const {
+void FlashAttention::spread_backward(const BackwardCall& call, std::span<const float> delta,
+                                     std::span<TileCounts> counts) const {
+  const AttentionInputs& in = call.in;
+  const AttentionGradients& grad = call.grad;
+  Arena& arena = call.arena;
   AttentionShape s = shape_of(in);
+  const std::span<float> of_sinks = call.signals.first(sinks_ != nullptr ? s.heads : 0);
+  if (sinks_ != nullptr) sink_gradient(s, call.saved, delta, of_sinks);
   s.bias_gradient = static_cast<bool>(grad.bias);
   const std::size_t chunks = key_chunks(s);
   const std::size_t rows = s.batch * s.heads * s.m;
@@ -550,8 +544,8 @@ void FlashAttention::spread_backward(const AttentionInputs& in, ConstHeads dy,
   const auto scratch = arena.take(workers() * floats);
 
   const FlashBackward backward(
-      *this, in, dy, grad, chunks,
-      {saved.data(), delta.data(), distances, partials.data(), of_distances});
+      *this, in, call.dy, grad, chunks,
+      {call.saved.data(), delta.data(), distances, partials.data(), of_distances});
   parallel_for(backward.tasks(), [&](std::size_t task, std::size_t worker) {
     backward.run(backward.task(task), scratch.data() + worker * floats, counts[worker]);
   });
@@ -562,7 +556,9 @@ void FlashAttention::spread_backward(const AttentionInputs& in, ConstHeads dy,
       for (std::size_t i = piece * kRows; i < last; ++i) backward.reduce(i, counts[worker]);
     });
   }
-  if (learns_buckets()) backward.gather(buckets(), signals, counts[0]);
+  if (learns_buckets()) {
+    backward.gather(buckets(), call.signals.subspan(of_sinks.size()), counts[0]);
+  }
   report(backward_work(s, total(counts)));
 }
 

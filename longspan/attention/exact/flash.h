@@ -101,10 +101,8 @@ class FlashAttention final : public Attention {
   std::size_t reads_back() const override { return reach().before; }
 
   // backward given D_i = Σ_j P_ij·∂L/∂P_ij, for callers whose loss sees the weights P otherwise
-  // than through y: dS = P⊙(dy·vᵀ − D). Without sinks and buckets.
-  void backward_with_delta(const AttentionInputs& in, ConstHeads dy, std::span<const float> saved,
-                           std::span<const float> delta, const AttentionGradients& grad,
-                           Arena& arena) const;
+  // than through y: dS = P⊙(dy·vᵀ − D). y is not read.
+  void backward_with_delta(const BackwardCall& call, std::span<const float> delta) const;
   AttentionCost cost_with_delta(const AttentionShape& shape) const;
 
  private:
@@ -114,9 +112,8 @@ class FlashAttention final : public Attention {
   void run_backward(const BackwardCall& call) const override;
   void run_accumulate(const AttentionInputs& in, std::span<const float> saved,
                       std::span<const float> signals) const override;
-  void spread_backward(const AttentionInputs& in, ConstHeads dy, std::span<const float> saved,
-                       std::span<const float> delta, const AttentionGradients& grad,
-                       std::span<float> signals, std::span<TileCounts> counts, Arena& arena) const;
+  void spread_backward(const BackwardCall& call, std::span<const float> delta,
+                       std::span<TileCounts> counts) const;
 
   bool learns_buckets() const { return table_ != nullptr; }
   Buckets buckets() const { return {config_.buckets, config_.span, config_.two_sided}; }

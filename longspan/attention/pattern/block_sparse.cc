@@ -88,6 +88,7 @@ SparseHead sparse_head(const BlockPattern& pattern, const SparseInputs& in, cons
     head.relative.table = in.relative.table.head(b, h);
   }
   if (in.relative.keys.n > 0) head.relative.keys = in.relative.keys.head(b, h);
+  head.relative.columns = in.relative.columns;
   head.dropout = in.dropout;
   head.plane = static_cast<std::uint32_t>(b * in.q.heads + h);
   return head;
@@ -140,6 +141,7 @@ TileCounts count_head(const BlockPattern& pattern, std::size_t b, std::size_t h,
     SparseHead head = geometry(pattern, b, h, tile);
     head.relative.bucket = relative.bucket;
     head.relative.table = ConstMatrix(nullptr, relative.table, pattern.shape().d);
+    head.relative.columns = ConstMatrix(nullptr, relative.columns ? 1 : 0, relative.table);
     count_query_tile(head, tile.tile, counts);
   }
   return counts;

@@ -17,7 +17,8 @@
 // Relative terms (deberta.h, transformer_xl.h, funnel.h) with t = Σ query × bucket of the table T,
 // whose rows are d′ wide, add t·d′ MACCs, M·d′ of matmul and a sum per pair and term to forward;
 // 3·t·d′ MACCs, M·d′ of matmul and 2·p·terms + M·d′ + ρ′ of add to backward, where ρ′ sums partial
-// gradients of both tables. Pairs with gathered keys have none.
+// gradients of both tables. Pairs with gathered keys have none. Where the table meets the keys too
+// (relative_key.h), t has key × bucket of the bands besides.
 //
 // Threads: forward takes (sequence, head, 8 tiles of queries), as many key heads at a time as there
 // are threads, whose keys and values are copied head by head; backward (sequence, key head, chunk
@@ -91,11 +92,14 @@ class FullPattern final : public BlockPattern {
 // Terms of the scores that depend on distances, of all heads; see kernels/sparse/block_sparse.h.
 struct RelativePlanes {
   const std::int32_t* bucket = nullptr;
-  ConstHeads q;      // [batch, heads, m, d′]
-  ConstHeads table;  // [batch (stride 0), heads, buckets, d′]
-  ConstHeads keys;   // [batch, heads, n, buckets]
+  ConstHeads q;         // [batch, heads, m, d′]
+  ConstHeads table;     // [batch (stride 0), heads, buckets, d′]
+  ConstHeads keys;      // [batch, heads, n, buckets]
+  ConstMatrix columns;  // of T for the terms k·T_b, of all heads
 
-  std::size_t terms() const { return (table.n > 0 ? 1U : 0U) + (keys.n > 0 ? 1U : 0U); }
+  std::size_t terms() const {
+    return (table.n > 0 ? 1U : 0U) + (keys.n > 0 ? 1U : 0U) + (columns.rows > 0 ? 1U : 0U);
+  }
 };
 
 struct RelativeGradients {
@@ -125,6 +129,7 @@ struct RelativeSizes {
   std::size_t table = 0;                 // buckets of T
   std::size_t keys = 0;                  // buckets of K·Uᵀ
   std::size_t width = 0;                 // of a row of T; 0: as a query
+  bool columns = false;                  // the table meets the keys too
 };
 
 // cost() of a mechanism that is its pattern alone; others add to it.

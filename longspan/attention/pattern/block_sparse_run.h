@@ -134,7 +134,8 @@ struct RelativeCounts {
   std::size_t width = 0;  // of a row of T
 
   static RelativeCounts of(const RelativeSizes& relative, const AttentionShape& s) {
-    return {(relative.table > 0 ? 1U : 0U) + (relative.keys > 0 ? 1U : 0U),
+    return {(relative.table > 0 ? 1U : 0U) + (relative.keys > 0 ? 1U : 0U) +
+                (relative.columns ? 1U : 0U),
             relative.width > 0 ? relative.width : s.d};
   }
   static RelativeCounts of(const RelativePlanes& relative) {

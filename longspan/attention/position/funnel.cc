@@ -16,8 +16,7 @@ namespace longspan {
 
 namespace {
 
-constexpr std::size_t kTypes = 3;
-constexpr std::int32_t kAgreeing = 2;  // the type that agrees with all
+constexpr std::int32_t kJoker = 2;  // the type that agrees with all
 
 bool pooled(const AttentionShape& s) { return s.m != s.n; }
 // Keys from one query to the next.
@@ -69,22 +68,22 @@ class FunnelPattern final : public BlockPattern {
 // The types of the tokens of a sequence, by key.
 class Types {
  public:
-  Types(const AttentionInputs& in, bool cls)
-      : all_(in.token_types), n_(in.k.n), m_(in.q.n), cls_(cls) {}
+  Types(const AttentionInputs& in, const FunnelConfig& config)
+      : all_(in.token_types), n_(in.k.n), m_(in.q.n), config_(config) {}
   std::int32_t of_key(std::size_t b, std::size_t j) const {
     return all_.empty() ? 0 : all_[b * n_ + j];
   }
   std::int32_t of_query(std::size_t b, std::size_t i) const {
     if (m_ == n_) return of_key(b, i);
-    return of_key(b, std::min(n_ - 1, i == 0 ? 0 : 2 * i - (cls_ ? 1 : 0)));
+    return of_key(b, std::min(n_ - 1, i == 0 ? 0 : 2 * i - (config_.cls ? 1 : 0)));
   }
-  static bool same(std::int32_t a, std::int32_t b) {
-    return a == b || a == kAgreeing || b == kAgreeing;
+  bool same(std::int32_t a, std::int32_t b) const {
+    return a == b || (config_.joker && (a == kJoker || b == kJoker));
   }
-  void check() const {
+  void check(std::size_t count) const {
     for (const std::int32_t type : all_) {
-      require(type >= 0 && static_cast<std::size_t>(type) < kTypes,
-              "[funnel] a token type is {}; need 0 to {}", type, kTypes - 1);
+      require(type >= 0 && static_cast<std::size_t>(type) < count,
+              "[funnel] a token type is {}; need 0 to {}", type, count - 1);
     }
   }
 
@@ -92,14 +91,8 @@ class Types {
   std::span<const std::int32_t> all_;
   std::size_t n_;
   std::size_t m_;
-  bool cls_;
+  const FunnelConfig& config_;
 };
-
-AttentionShape widened(const AttentionShape& s) {
-  AttentionShape wide = s;
-  wide.d = s.d + kTypes;
-  return wide;
-}
 
 Heads take_heads(Arena& arena, const AttentionShape& s, std::size_t n, std::size_t d) {
   return Heads::from_columns(arena.matrix(s.batch * n, s.heads * d), s.batch, s.heads);
@@ -176,6 +169,12 @@ FunnelAttention::FunnelAttention(const FunnelConfig& config, const AttentionSite
   types_ = &site.parameters.declare(site.name + ".relative.types", 2, site.width(), normal);
 }
 
+AttentionShape FunnelAttention::widened(const AttentionShape& s) const {
+  AttentionShape wide = s;
+  wide.d = s.d + types();
+  return wide;
+}
+
 FunnelAttention::Operands FunnelAttention::prepare(const AttentionInputs& in, Arena& arena) const {
   const AttentionShape s = shape_of(in);
   const std::size_t count = distance_count(s);
@@ -196,8 +195,8 @@ FunnelAttention::Operands FunnelAttention::prepare(const AttentionInputs& in, Ar
   const Heads q = take_heads(arena, s, s.m, x.shape.d);
   const Heads qv = take_heads(arena, s, s.m, s.d);
   const Heads k = take_heads(arena, s, s.n, x.shape.d);
-  const Types types(in, config_.cls);
-  types.check();
+  const Types token(in, config_);
+  token.check(types());
   parallel_for(s.batch * s.heads, [&](std::size_t plane, std::size_t) {
     const std::size_t b = plane / s.heads;
     const std::size_t h = plane % s.heads;
@@ -209,22 +208,22 @@ FunnelAttention::Operands FunnelAttention::prepare(const AttentionInputs& in, Ar
       float* positioned = qv.head(b, h).row_data(i);
       for (std::size_t c = 0; c < s.d; ++c) to[c] = from[c] + u_->value[first + c];
       if (apart(i)) {
-        std::fill_n(to + s.d, kTypes, 0.0F);
+        std::fill_n(to + s.d, types(), 0.0F);
         std::fill_n(positioned, s.d, 0.0F);
         continue;
       }
       for (std::size_t c = 0; c < s.d; ++c) positioned[c] = from[c] + v_->value[first + c];
       const std::array<float, 2> terms = type_terms(from, &s_->value[first], g);
-      const std::int32_t type = types.of_query(b, i);
-      for (std::size_t r = 0; r < kTypes; ++r) {
-        to[s.d + r] = terms[Types::same(type, static_cast<std::int32_t>(r)) ? 1 : 0];
+      const std::int32_t type = token.of_query(b, i);
+      for (std::size_t r = 0; r < types(); ++r) {
+        to[s.d + r] = terms[token.same(type, static_cast<std::int32_t>(r)) ? 1 : 0];
       }
     }
     for (std::size_t j = 0; j < s.n; ++j) {
       float* to = k.head(b, h).row_data(j);
       std::copy_n(in.k.head(b, h).row_data(j), s.d, to);
-      std::fill_n(to + s.d, kTypes, 0.0F);
-      if (!apart(j)) to[s.d + static_cast<std::size_t>(types.of_key(b, j))] = 1.0F;
+      std::fill_n(to + s.d, types(), 0.0F);
+      if (!apart(j)) to[s.d + static_cast<std::size_t>(token.of_key(b, j))] = 1.0F;
     }
   });
   report(prepare_work(s));
@@ -245,7 +244,7 @@ Work FunnelAttention::prepare_work(const AttentionShape& s) const {
 
 std::size_t FunnelAttention::prepare_bytes(const AttentionShape& s) const {
   const std::size_t count = distance_count(s);
-  const std::size_t wide = s.heads * (s.d + kTypes);
+  const std::size_t wide = s.heads * (s.d + types());
   return Arena::bytes_for<std::int32_t>(bucket_count(s)) + Arena::bytes_for(count * inputs()) +
          Arena::bytes_for(count * width()) + Arena::bytes_for(packed_floats(count, s)) +
          Arena::bytes_for(s.batch * s.m * wide) + Arena::bytes_for(s.batch * s.m * width()) +
@@ -268,7 +267,7 @@ AttentionCost FunnelAttention::cost(const AttentionShape& s) const {
   const std::size_t count = distance_count(s);
   const std::size_t w = width();
   const std::size_t dm = inputs();
-  const std::size_t wide = s.heads * (s.d + kTypes);
+  const std::size_t wide = s.heads * (s.d + types());
   AttentionCost cost =
       sparse_cost(FunnelPattern(widened(s), config_.cls),
                   {.bucket = buckets.data() + s.n - 1, .table = count, .width = s.d});
@@ -331,7 +330,7 @@ void FunnelAttention::spread_head(const AttentionInputs& in, std::size_t h, cons
   const ConstMatrix g = types_->matrix().slice_cols(first, d);
   const Matrix dg = signals.types.slice_cols(first, d);
   const float* offset = &s_->value[first];
-  const Types types(in, config_.cls);
+  const Types token(in, config_);
   for (float* to :
        {signals.u + first, signals.v + first, signals.s + first, dg.row_data(0), dg.row_data(1)}) {
     std::fill_n(to, d, 0.0F);
@@ -349,9 +348,9 @@ void FunnelAttention::spread_head(const AttentionInputs& in, std::size_t h, cons
       continue;
     }
     std::array<float, 2> terms{};
-    const std::int32_t type = types.of_query(b, i);
-    for (std::size_t r = 0; r < kTypes; ++r) {
-      terms[Types::same(type, static_cast<std::int32_t>(r)) ? 1 : 0] += wide[d + r];
+    const std::int32_t type = token.of_query(b, i);
+    for (std::size_t r = 0; r < types(); ++r) {
+      terms[token.same(type, static_cast<std::int32_t>(r)) ? 1 : 0] += wide[d + r];
     }
     for (std::size_t c = 0; c < d; ++c) {
       const float through = terms[0] * g.row_data(0)[c] + terms[1] * g.row_data(1)[c];

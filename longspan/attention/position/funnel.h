@@ -10,12 +10,16 @@
 // agrees with all. A pooled query has the type of the first token of its pair. With `cls` the first
 // row stands apart: c_ij = 0 where i = 0 or j = 0, else 1. u, v, s, G (by head) and W_R are trained.
 //
+// XLNet's (Yang et al., 2019, arXiv:1906.08237) is the same with cls=false and joker=false: none
+// stands apart, types are 0 to 3 and agree with themselves alone. Without token types its paper has
+// no term of them; here all agree, which adds the same to every score of a query.
+//
 // Types are columns of queries and keys, [q_i + u | a_i0 a_i1 a_i2] and [k_j | one-hot type_j] with
 // a_ir = (q_i + s)·G_same(i,r), and positions are terms of the distance, so that scores are made
 // tile by tile and nothing n×n is kept. The key of the cls token has no such terms, its query zeros.
 // All queries are computed, those of padding too: pooled, they reach real tokens again.
 //
-// Counts: block_sparse.h with d + 3 columns, all queries and the relative term of d′ = d; with T
+// Counts: block_sparse.h with d + 3 columns (d + 4 without the joker), all queries and the relative term of d′ = d; with T
 // distances, Q = B·m queries, P of them positioned (all; with `cls` not the first):
 //   forward   T·d_model·w + 2·P·w MACCs, Q·w + 2·P·w of add
 //   backward  the same again; T·d_model·w (W_R) + 4·P·w MACCs (through G, and dG), of add
@@ -28,12 +32,14 @@
 namespace longspan {
 
 struct FunnelConfig {
-  bool cls = true;  // the first token stands apart
+  bool cls = true;    // the first token stands apart
+  bool joker = true;  // type 2 agrees with all
 
   bool operator==(const FunnelConfig&) const = default;
   template <class See>
   void visit(See see) {
     see("cls", cls, "the first token stands apart");
+    see("joker", joker, "tokens of type 2 agree with all; false: types are 0 to 3");
   }
 };
 
@@ -68,6 +74,9 @@ class FunnelAttention final : public Attention {
     return shape.batch * (shape.m - (config_.cls ? 1 : 0));
   }
   bool apart(std::size_t i) const { return config_.cls && i == 0; }
+  // How many a token can have.
+  std::size_t types() const { return config_.joker ? 3 : 4; }
+  AttentionShape widened(const AttentionShape& shape) const;
   std::size_t width() const { return distances_.columns(); }
   std::size_t inputs() const { return distances_.inputs(); }
 

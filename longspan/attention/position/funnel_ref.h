@@ -13,6 +13,7 @@ namespace longspan {
 
 struct FunnelReference {
   bool cls = true;
+  bool joker = true;
   std::size_t step = 1;
 
   // In tokens of the model's input.
@@ -32,7 +33,7 @@ struct FunnelReference {
     if (s.m != s.n && i > 0) at = std::min(s.n - 1, 2 * i - (cls ? 1 : 0));
     const std::int32_t query = t.token_types[b * s.n + at];
     const std::int32_t key = t.token_types[b * s.n + j];
-    return query == key || query == 2 || key == 2;
+    return query == key || (joker && (query == 2 || key == 2));
   }
 
   template <class T, template <class> class Tensors>

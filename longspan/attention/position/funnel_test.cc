@@ -54,6 +54,27 @@ TEST(Funnel, TokenTypesReachTheScores) {
   }
 }
 
+// XLNet's: types agree with themselves alone.
+TEST(Funnel, TypesWithoutAJoker) {
+  const auto xlnet = [](const AttentionCase& c) {
+    testing::check_reference("funnel:cls=false,joker=false", c,
+                             FunnelReference{.cls = false, .joker = false, .step = c.step});
+  };
+  std::vector<std::int32_t> types = segments(2, 9);
+  types[5] = types[11] = 3;
+  xlnet({.batch = 2,
+         .heads = 2,
+         .kv_heads = 2,
+         .m = 9,
+         .n = 9,
+         .d = 3,
+         .e = 3,
+         .token_types = types});
+  xlnet({.batch = 2, .m = 9, .n = 9, .d = 3, .e = 3, .key_lengths = {9, 4}, .token_types = types});
+  xlnet({.m = 67, .n = 67, .d = 2, .e = 2});
+  testing::check_attention("funnel:cls=false,joker=false");
+}
+
 TEST(Funnel, AgreesOnEveryInstructionSet) {
   testing::for_each_target([] {
     check({.heads = 2, .kv_heads = 2, .m = 21, .n = 21, .d = 2, .e = 2});

@@ -136,6 +136,31 @@ inline void relative_scores(const SparseHead& head, const QueryTile& tile, Rows 
             r.table.cols, tile_width(tile.lanes), {scores + rows.begin * kPitch, kPitch});
 }
 
+// s·log₂e·K·Tᵀ of a tile of keys, in bands: [key][kBandPitch], each from its first bucket on.
+inline void band_scores(const SparseHead& head, const SparseTile& t, const Left& k, float* band) {
+  const ConstMatrix& columns = head.relative.columns;
+  for_each_band(
+      head, {t.query, t.lanes, {}}, t.keys, [&](std::size_t key, std::size_t keys, const Band& b) {
+        tile_gemm({k.data + key * k.stride, k.stride}, {columns.data + b.first, columns.stride},
+                  keys, columns.rows, tile_width(b.count), {band + key * kBandPitch, kBandPitch});
+      });
+}
+
+// Where bucket 0 of key j of the tile would lie.
+template <class T>
+HWY_INLINE T* band_row(const SparseHead& head, const SparseTile& t, std::size_t j, T* band) {
+  const std::size_t first = j / kBandKeys * kBandKeys;
+  const std::size_t keys = std::min(kBandKeys, t.keys.size() - first);
+  return band + j * kBandPitch -
+         band_of(head, {t.query, t.lanes, {}}, t.keys.begin + first, keys).first;
+}
+
+// The relative terms of a tile: T·qrᵀ and K·Tᵀ.
+struct RelativeScores {
+  const float* table = nullptr;  // [bucket][kPitch]
+  const float* band = nullptr;   // [key][kBandPitch]
+};
+
 // The buckets of one key and a vector of queries.
 struct Buckets {
   const std::int32_t* at;
@@ -207,17 +232,20 @@ HWY_INLINE VF key_term(const Buckets& b, const float* row) {
 // S += the relative terms of a group of lanes.
 template <int kVectors>
 HWY_INLINE void add_relative(const SparseHead& head, const SparseTile& t, Rows rows,
-                             std::size_t column, const float* scores, float* s) {
+                             std::size_t column, const RelativeScores& scores, float* s) {
   const DF d;
+  const bool bands = head.relative.bands(t.keys);
   for (std::size_t j = rows.begin; j < rows.end; ++j) {
+    const float* band = bands ? band_row(head, t, j, scores.band) : nullptr;
     for (int v = 0; v < kVectors; ++v) {
       const std::size_t lane = column + static_cast<std::size_t>(v) * kVectorLanes;
       const Buckets b = buckets_at(head, t, j, lane);
       VF sum = hn::LoadU(d, s + j * kPitch + lane);
-      if (head.relative.table.rows > 0) sum = hn::Add(sum, table_term(b, scores, lane));
+      if (head.relative.table.rows > 0) sum = hn::Add(sum, table_term(b, scores.table, lane));
       if (head.relative.keys.rows > 0) {
         sum = hn::Add(sum, key_term(b, head.relative.keys.row_data(t.keys.begin + j)));
       }
+      if (bands) sum = hn::Add(sum, key_term(b, band));
       hn::StoreU(sum, d, s + j * kPitch + lane);
     }
   }

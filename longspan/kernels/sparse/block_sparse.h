@@ -15,6 +15,8 @@
 //
 // Relative terms add s·(qr_i·T_b + k_j·U_b) to the score of (i, j), where b = bucket(p_i − j):
 // s·T·qrᵀ is one product per tile of queries, K·Uᵀ is given; rows of T may be narrower than keys.
+// Where U is T itself, K·Tᵀ is made tile by tile: kBandKeys keys and kQueryBlock queries are at
+// most kBandKeys + kQueryBlock − 1 distances apart, a band of the product.
 #pragma once
 
 #include <cstddef>
@@ -23,6 +25,7 @@
 
 #include "longspan/base/random.h"
 #include "longspan/base/view.h"
+#include "longspan/kernels/tiled/tile_layout.h"
 #include "longspan/kernels/tiled/tiled_attention.h"
 
 namespace longspan {
@@ -49,10 +52,14 @@ struct RelativeTerms {
   ConstMatrix q;                         // qr, [m, d′], d′ ≤ d
   ConstMatrix table;                     // T, [buckets, d′]; no rows: no such term
   ConstMatrix keys;                      // s·log₂e·K·Uᵀ, [n, buckets]; no rows: no such term
+  // s·log₂e·Tᵀ, [d, buckets] and kTileUnit columns of zeros, where U = T; no rows: no such term.
+  // Needs buckets of neighbouring distances to be neighbours or one, and a stride of 1.
+  ConstMatrix columns;
 
   bool active(const KeyRange& keys_of) const {
     return keys_of.kind != KeyRange::Kind::kGathered && (table.rows > 0 || keys.rows > 0);
   }
+  bool bands(const KeyRange& keys_of) const { return active(keys_of) && columns.rows > 0; }
   std::size_t buckets() const { return table.rows > 0 ? table.rows : keys.cols; }
 };
 
@@ -110,7 +117,33 @@ void for_each_key_tile(const KeyRange& range, F f) {
   }
 }
 
-// Pairs, query × tile and query × bucket of a tile of queries, as the kernels count them.
+inline constexpr std::size_t kBandKeys = 8;
+inline constexpr std::size_t kBandPitch = tile_pitch(kQueryBlock + kBandKeys + 2 * kTileUnit);
+
+// The buckets of K·Tᵀ that queries [query, query + lanes) ask of keys [key, key + keys).
+struct Band {
+  std::size_t first = 0;
+  std::size_t count = 0;
+};
+inline Band band_of(const SparseHead& head, const QueryTile& tile, std::size_t key,
+                    std::size_t keys) {
+  const auto low = head.position(tile.first) - static_cast<std::ptrdiff_t>(key + keys - 1);
+  const auto high = head.position(tile.first + tile.lanes - 1) - static_cast<std::ptrdiff_t>(key);
+  const std::int32_t first = head.relative.bucket[low];
+  return {static_cast<std::size_t>(first),
+          static_cast<std::size_t>(head.relative.bucket[high] - first + 1)};
+}
+
+// The bands of a range of at most kKeyBlock keys: f(key of the range, keys, band).
+template <class F>
+void for_each_band(const SparseHead& head, const QueryTile& tile, const KeyRange& range, F f) {
+  for (std::size_t key = 0; key < range.size(); key += kBandKeys) {
+    const std::size_t keys = key + kBandKeys < range.size() ? kBandKeys : range.size() - key;
+    f(key, keys, band_of(head, tile, range.begin + key, keys));
+  }
+}
+
+// Pairs, query × tile and query or key × bucket of a tile of queries, as the kernels count them.
 void count_query_tile(const SparseHead& head, const QueryTile& tile, TileCounts& counts);
 
 // Distances [low, high] between the tile's queries and the keys of its list; none: low > high.

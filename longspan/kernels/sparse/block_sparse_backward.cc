@@ -16,7 +16,7 @@ namespace longspan {
 struct SparseBackwardLayout {
   static constexpr std::size_t kPitch = tile_pitch(kQueryBlock);
   std::size_t keys, values, dk, dv, qt, dyt, dqt, q, dy, p, ds, lse, delta;
-  std::size_t qrt, qr, dqrt, relative, drelative, total;
+  std::size_t qrt, qr, dqrt, relative, drelative, band, dband, total;
 
   SparseBackwardLayout(std::size_t d, std::size_t e, std::size_t buckets) {
     std::size_t at = 0;
@@ -39,6 +39,8 @@ struct SparseBackwardLayout {
     dqrt = take(buckets > 0 ? d * kPitch : 0);
     relative = take(buckets * kPitch);
     drelative = take(buckets * kPitch);
+    band = take(buckets > 0 ? kKeyBlock * kBandPitch : 0);
+    dband = take(buckets > 0 ? kKeyBlock * kBandPitch : 0);
     total = at;
   }
 };
@@ -57,8 +59,8 @@ struct SparseQueries {
   const float *lse, *delta;  // L, s·D
   float *p, *ds;             // [kKeyBlock][kPitch]
   float* dqt;                // [d][kPitch]
-  const float* relative;     // [bucket][kPitch]
-  float* drelative;          // its gradient
+  RelativeScores relative;
+  float *drelative, *dband;  // their gradients
 };
 
 // Sums of one tile of keys.
@@ -191,8 +193,29 @@ void add_relative_gradient(const SparseHead& head, const SparseTile& t, const Sp
       if (head.relative.keys.rows > 0) {
         add_keys_gradient(b, ds, lanes, gradient.dkeys.row_data(t.keys.begin + j));
       }
+      if (head.relative.bands(t.keys)) {
+        add_keys_gradient(b, ds, lanes, band_row(head, t, j, x.dband));
+      }
     }
   }
+}
+
+// dK += d(K·Tᵀ)·T and dT += d(K·Tᵀ)ᵀ·K, band by band.
+void add_band_gradients(const SparseHead& head, const SparseTile& t, const float* dband,
+                        const SparseGradient& gradient, float* key_copy) {
+  const ConstMatrix& table = head.relative.table;
+  const std::size_t d = table.cols;
+  const Right k = right_rows(head.k, t.keys.begin, t.keys.size(), key_copy);
+  for_each_band(
+      head, {t.query, t.lanes, {}}, t.keys, [&](std::size_t key, std::size_t keys, const Band& b) {
+        const float* from = dband + key * kBandPitch;
+        tile_gemm({from, kBandPitch}, {table.row_data(b.first), table.stride}, keys, b.count,
+                  tile_width(d),
+                  {gradient.dk.row_data(t.keys.begin + key), gradient.dk.stride, Start::kAdd});
+        tile_gemm({from, kBandPitch, true}, {k.data + key * k.stride, k.stride}, b.count, keys,
+                  tile_width(d),
+                  {gradient.dtable.row_data(b.first), gradient.dtable.stride, Start::kAdd});
+      });
 }
 
 // Adds the rows of a gathered tile to those of their keys.
@@ -210,6 +233,10 @@ void backward_sparse_tile(const SparseHead& head, const SparseTile& t, const Key
   const TileKeys keys = tile_keys(head, t.keys, memory + at.keys, memory + at.values);
   prefetch_keys(gradient.dv, t.keys);
   prefetch_keys(gradient.dk, t.keys);
+  if (head.relative.bands(t.keys)) {
+    band_scores(head, t, keys.k, memory + at.band);
+    std::fill_n(x.dband, t.keys.size() * kBandPitch, 0.0F);
+  }
   sparse_tile_gradients(head, t, keys, x);
   prefetch_keys(head.k, next);
   if (t.keys.kind == KeyRange::Kind::kGathered) {
@@ -229,6 +256,9 @@ void backward_sparse_tile(const SparseHead& head, const SparseTile& t, const Key
   prefetch_keys(head.v, next);
   add_query_gradient(head, t, keys, x);
   if (head.relative.active(t.keys)) add_relative_gradient(head, t, x, gradient);
+  if (head.relative.bands(t.keys)) {
+    add_band_gradients(head, t, x.dband, gradient, memory + at.keys);
+  }
 }
 
 SparseQueries pack_sparse_queries(const SparseHead& head, const QueryTile& tile,
@@ -254,8 +284,9 @@ SparseQueries pack_sparse_queries(const SparseHead& head, const QueryTile& tile,
   x.p = memory + at.p;
   x.ds = memory + at.ds;
   x.dqt = memory + at.dqt;
-  x.relative = memory + at.relative;
+  x.relative = {memory + at.relative, memory + at.band};
   x.drelative = memory + at.drelative;
+  x.dband = memory + at.dband;
   return x;
 }
 

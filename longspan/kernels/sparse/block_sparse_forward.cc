@@ -15,7 +15,7 @@ namespace longspan {
 // The parts of the scratch, in floats.
 struct SparseForwardLayout {
   static constexpr std::size_t kPitch = tile_pitch(kQueryBlock);
-  std::size_t scores, factor, keys, values, q, o, max, sum, qr, relative, total;
+  std::size_t scores, factor, keys, values, q, o, max, sum, qr, relative, band, total;
 
   SparseForwardLayout(std::size_t d, std::size_t e, std::size_t buckets) {
     std::size_t at = 0;
@@ -30,6 +30,7 @@ struct SparseForwardLayout {
     sum = take(kPitch);
     qr = take(buckets > 0 ? d * kPitch : 0);
     relative = take(buckets * kPitch);
+    band = take(buckets > 0 ? kKeyBlock * kBandPitch : 0);
     total = at;
   }
 };
@@ -45,7 +46,8 @@ struct SparseScratch {
   QueryState state;
   float* scores;
   float* factor;
-  const float* relative;
+  RelativeScores relative;
+  float* band;
 };
 
 // One tile of queries against one tile of keys.
@@ -55,6 +57,7 @@ void forward_sparse_tile(const SparseHead& head, const SparseTile& t, const Tile
   const QueryState& state = scratch.state;
   float* s = scratch.scores;
   prefetch_keys(head.k, next);
+  if (head.relative.bands(t.keys)) band_scores(head, t, keys.k, scratch.band);
   for_each_group(width, [&](std::size_t column, auto vectors) HWY_ATTR {
     constexpr int kVectors = vectors();
     const Rows rows = group_rows<kVectors>(head, t, column);
@@ -94,7 +97,8 @@ void SparseForward(const SparseHead& head, const QueryTile& tile, Matrix y, floa
   scratch.state = {memory + at.q, memory + at.o, memory + at.max, memory + at.sum};
   scratch.scores = memory + at.scores;
   scratch.factor = memory + at.factor;
-  scratch.relative = memory + at.relative;
+  scratch.band = memory + at.band;
+  scratch.relative = {memory + at.relative, scratch.band};
   begin_state(head.q.slice_rows(tile.first, tile.lanes), head.scale, head.v.cols, scratch.state);
   relative_scores(head, tile, table_rows(head, tile), memory + at.qr, memory + at.relative);
   for_each_tile(head, tile, [&](const SparseTile& t, const KeyRange& next) {
@@ -151,6 +155,13 @@ void count_query_tile(const SparseHead& head, const QueryTile& tile, TileCounts&
     counts.table += tile.lanes * static_cast<std::uint64_t>(bucket[r.high] - bucket[r.low] + 1);
   }
   for (const KeyRange& range : tile.ranges) {
+    if (head.relative.bands(range)) {
+      for_each_key_tile(range, [&](const KeyRange& keys) {
+        for_each_band(head, tile, keys, [&](std::size_t /*key*/, std::size_t rows, const Band& b) {
+          counts.table += rows * b.count;
+        });
+      });
+    }
     // Tiles that hold any of the keys [begin, end) of the range.
     const auto tiles = [&](std::size_t begin, std::size_t end) {
       return (range.begin + end - 1) / kKeyBlock - (range.begin + begin) / kKeyBlock + 1;

@@ -89,7 +89,7 @@ struct alignas(64) TileCounts {
   // Keys whose gradient was written (backward); of lists of keys: pairs with terms of the distance.
   std::uint64_t keys = 0;
   std::uint64_t partials = 0;           // rows added from partial sums
-  std::uint64_t table = 0;              // query × bucket of a table of distances
+  std::uint64_t table = 0;              // query, or key, × bucket of a table of distances
   std::uint64_t relative_partials = 0;  // elements added from partial gradients of such tables
 
   TileCounts& operator+=(const TileCounts& o) {
