@@ -112,6 +112,7 @@ add_dependencies(cli_test failing_calls)
 file(GLOB run_tests CONFIGURE_DEPENDS tests/runs/*_test.cc)
 longspan_tests(runs_test 4 CLI SOURCES ${run_tests})
 longspan_tests(vectors_test 1 SOURCES tests/vectors/golden_test.cc)
+longspan_tests(released_test 1 SOURCES tests/released/released_test.cc)
 file(GLOB memory_tests CONFIGURE_DEPENDS tests/memory/*_test.cc)
 longspan_tests(memory_test 1 CLI SOURCES ${memory_tests})
 # The worked example of the documentation, with its test.

@@ -33,9 +33,9 @@ StackNames stack_of(const Workload& w, const Parameter& p) {
 
 ParameterCounts count_parameters(const Workload& w, const Model& model) {
   ParameterCounts out;
-  const auto stored = static_cast<Integer>(w.model.stored_sinusoids);
+  const auto stored = static_cast<Integer>(w.model.stored_numbers);
   if (stored > 0) {
-    out.layers.push_back({.name = "stored sinusoids", .count = 1, .parameters = stored});
+    out.layers.push_back({.name = "stored", .count = 1, .parameters = stored});
     out.total += stored;
   }
   for (const Parameter& p : model.parameters().all()) {

@@ -52,15 +52,14 @@ LatentAttention::LatentAttention(Parameters& parameters, const std::string& name
       layer_(layer),
       rotary_(layer.rotary == nullptr || config.rope == 0 ? nullptr
                                                           : layer.rotary->of_heads(config.rope)),
-      query_down_(two_queries()
-                      ? std::optional<Linear>(std::in_place, parameters, name + ".query_down",
-                                              layer.d_model, config.query_rank, layer.bias,
-                                              layer.deviation)
-                      : std::nullopt),
-      query_norm_(two_queries() ? std::optional<Norm>(std::in_place, parameters,
-                                                      name + ".query_norm", NormKind::kRms,
-                                                      config.query_rank, kEpsilon)
+      query_down_(two_queries() ? std::optional<Linear>(
+                                      std::in_place, parameters, name + ".query_down",
+                                      layer.d_model, config.query_rank, layer.bias, layer.deviation)
                                 : std::nullopt),
+      query_norm_(two_queries()
+                      ? std::optional<Norm>(std::in_place, parameters, name + ".query_norm",
+                                            NormKind::kRms, config.query_rank, kEpsilon)
+                      : std::nullopt),
       query_(parameters, name + (two_queries() ? ".query_up" : ".query"),
              two_queries() ? config.query_rank : layer.d_model, heads() * key_width(),
              /*bias=*/false, layer.deviation),
@@ -285,7 +284,8 @@ void LatentAttention::decode_expanded(const BranchForward& call, const Kept& kep
     copy(remembered(cache, n), Heads::from_columns(low, pass.batch, 1));
   }
   expand(low, expanded, arena);
-  core_.forward({inputs(pass, kept[kQueries], expanded), combined(pass, kept[kCombined]), {}, arena});
+  core_.forward(
+      {inputs(pass, kept[kQueries], expanded), combined(pass, kept[kCombined]), {}, arena});
 }
 
 namespace {
@@ -391,16 +391,15 @@ void LatentAttention::attend_backward(const BranchBackward& call, Matrix dkeys,
     const std::size_t batch = run.pass.batch;
     const Heads dup = Heads::from_columns(run.rows(signals[kExpanded]), batch, heads());
     const Matrix sums = saved[kLogSums];
-    core_.backward(
-        {inputs(run.pass, run.rows(saved[kQueries]), run.rows(saved[kExpanded])),
-         combined(run.pass, run.rows(saved[kCombined])),
-         combined(run.pass, run.rows(dcombined)),
-         {sums.data + sums.rows * run.row, sums.rows * run.pass.rows()},
-         {.q = Heads::from_columns(run.rows(signals[kQueries]), batch, heads()),
-          .k = Heads::from_columns(run.rows(dkeys), batch, heads()),
-          .v = channels(dup, config_.nope, config_.value)},
-         {},
-         arena});
+    core_.backward({inputs(run.pass, run.rows(saved[kQueries]), run.rows(saved[kExpanded])),
+                    combined(run.pass, run.rows(saved[kCombined])),
+                    combined(run.pass, run.rows(dcombined)),
+                    {sums.data + sums.rows * run.row, sums.rows * run.pass.rows()},
+                    {.q = Heads::from_columns(run.rows(signals[kQueries]), batch, heads()),
+                     .k = Heads::from_columns(run.rows(dkeys), batch, heads()),
+                     .v = channels(dup, config_.nope, config_.value)},
+                    {},
+                    arena});
   });
 }
 

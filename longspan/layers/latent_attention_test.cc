@@ -208,14 +208,18 @@ TEST(LatentAttention, DecodesAsTheWholeInEitherForm) {
         std::vector<float> x = testing::random_values(kBatch * kLength * kModel, 5);
         std::vector<float> whole(x.size());
         Arena arena(1U << 22U);
-        built.layer->forward({pass_of(kBatch, kLength), Matrix(x.data(), kBatch * kLength, kModel),
-                              Matrix(whole.data(), kBatch * kLength, kModel), nullptr, {}, arena});
+        built.layer->forward({pass_of(kBatch, kLength),
+                              Matrix(x.data(), kBatch * kLength, kModel),
+                              Matrix(whole.data(), kBatch * kLength, kModel),
+                              nullptr,
+                              {},
+                              arena});
         const std::vector<double> want(whole.begin(), whole.end());
         for (const std::size_t piece : {1U, 2U, 5U, 9U, 20U, 37U}) {
           const Decoded got = decode(built, x, kBatch, kLength, piece);
-          testing::expect_close(got.y, want, 3e-6,
-                                fmt::format("{} heads, form {}, pieces of {}", heads,
-                                            name_of(form), piece));
+          testing::expect_close(
+              got.y, want, 3e-6,
+              fmt::format("{} heads, form {}, pieces of {}", heads, name_of(form), piece));
         }
       }
     }

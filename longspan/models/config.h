@@ -96,9 +96,11 @@ struct ModelConfig {
   bool embedding_projects_tokens = false;  // it stands before positions, types and norm
   bool decoder_norm_first = false;         // the norm stands before the decoder's positions
   std::size_t embedding_width = 0;         // of all before that; 0: d_model
-  std::size_t stored_sinusoids = 0;  // numbers of tables that a library keeps among its weights
-  bool embedding_scale = false;      // token vectors are multiplied by √d_model
-  bool embedding_mask = false;       // padding is embedded as zeros
+  // What a library keeps among its weights beside them: tables that are computed here, or are not
+  // read. Counted, no more.
+  std::size_t stored_numbers = 0;
+  bool embedding_scale = false;  // token vectors are multiplied by √d_model
+  bool embedding_mask = false;   // padding is embedded as zeros
   std::size_t token_types = 0;
   bool embedding_types = true;  // they have vectors; else attention alone is told of them
   std::int64_t padding_token = -1;
@@ -212,7 +214,7 @@ struct ModelConfig {
     see("embedding_projects_tokens", embedding_projects_tokens);
     see("decoder_norm_first", decoder_norm_first);
     see("embedding_width", embedding_width);
-    see("stored_sinusoids", stored_sinusoids);
+    see("stored_numbers", stored_numbers);
     see("embedding_scale", embedding_scale);
     see("embedding_mask", embedding_mask);
     see("token_types", token_types);

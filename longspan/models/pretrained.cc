@@ -32,18 +32,21 @@ Parameter& parameter_of(Model& model, const WeightPlacement& place) {
   return *p;
 }
 
-// The part of a parameter that a source fills: elements of the flat block, and its matrix.
+// The part of a parameter that a source fills, and where it finds its numbers there.
 struct Part {
-  std::size_t offset = 0;
-  std::size_t rows = 0;  // of a vector: its elements
-  std::size_t cols = 0;  // of a vector: 1
-  Shape source;          // the shape in the file
-  std::size_t source_offset = 0;
+  std::size_t offset = 0;  // of our flat block
+  std::size_t rows = 0;    // of a vector: its elements
+  std::size_t cols = 0;    // of a vector: 1
+  Shape source;            // the shape in the file
+  std::size_t first = 0;   // ours[i, j] = theirs[first + i·row_step + j·column_step]
+  std::size_t row_step = 0;
+  std::size_t column_step = 0;
 
   std::size_t size() const { return rows * cols; }
   std::size_t source_size() const {
     return std::accumulate(source.begin(), source.end(), std::size_t{1}, std::multiplies<>());
   }
+  std::size_t last() const { return first + (rows - 1) * row_step + (cols - 1) * column_step; }
 };
 
 Part part_of(const Parameter& p, const WeightPlacement& place) {
@@ -51,24 +54,25 @@ Part part_of(const Parameter& p, const WeightPlacement& place) {
   part.cols = p.is_vector ? 1 : p.cols;
   part.rows = place.rows != 0 ? place.rows : p.size() / part.cols;
   part.offset = place.first_row * part.cols;
-  part.source_offset = place.source_row * part.cols;
   const std::size_t rows = place.source_rows != 0 ? place.source_rows : part.rows;
-  if (p.is_vector) {
-    part.source = {rows};
+  if (place.slice) {
+    part.source = place.slice->shape;
+    part.first = place.slice->first;
+    part.row_step = place.slice->row_step;
+    part.column_step = place.slice->column_step;
   } else if (place.transpose) {
     part.source = {part.cols, part.rows};
+    part.row_step = 1;
+    part.column_step = part.rows;
   } else {
-    part.source = {rows, part.cols};
+    part.source = p.is_vector ? Shape{rows} : Shape{rows, part.cols};
+    part.first = place.source_row * part.cols;
+    part.row_step = part.cols;
+    part.column_step = 1;
   }
+  require(part.last() < part.source_size(), "[pretrained] '{}' has no element {} for '{}'",
+          place.source, part.last(), place.parameter);
   return part;
-}
-
-// to [cols, rows] = fromᵀ.
-void transpose(std::span<const float> from, std::size_t rows, std::size_t cols,
-               std::span<float> to) {
-  for (std::size_t i = 0; i < rows; ++i) {
-    for (std::size_t j = 0; j < cols; ++j) to[j * rows + i] = from[i * cols + j];
-  }
 }
 
 bool replace_end(std::string& text, std::string_view end, std::string_view by) {
@@ -90,22 +94,33 @@ std::string name_in(const SafetensorsFile& file, const std::string& source) {
   return "";
 }
 
-// What a source holds, laid out as our parameter.
-std::vector<float> read_part(const SafetensorsFile& file, const std::string& name,
-                             const WeightPlacement& place, const Part& part) {
-  std::vector<float> values(part.source_size());
-  file.read_into(name, file.at(name).shape, values);
-  if (place.plus != 0.0F) {
-    for (float& x : values) x += place.plus;
+// The tensors of a file, the last of which is at hand: parts of one follow each other.
+class Sources {
+ public:
+  explicit Sources(const SafetensorsFile& file) : file_(file) {}
+
+  // A part laid out as our parameter.
+  std::vector<float> read(const std::string& name, const WeightPlacement& place, const Part& part) {
+    if (name != name_) {
+      values_.resize(part.source_size());
+      file_.read_into(name, file_.at(name).shape, values_);
+      name_ = name;
+    }
+    std::vector<float> ours(part.size());
+    for (std::size_t i = 0; i < part.rows; ++i) {
+      const float* from = values_.data() + part.first + i * part.row_step;
+      for (std::size_t j = 0; j < part.cols; ++j) {
+        ours[i * part.cols + j] = from[j * part.column_step] + place.plus;
+      }
+    }
+    return ours;
   }
-  if (!place.transpose) {
-    const auto first = values.begin() + static_cast<std::ptrdiff_t>(part.source_offset);
-    return {first, first + static_cast<std::ptrdiff_t>(part.size())};
-  }
-  std::vector<float> turned(values.size());
-  transpose(values, part.cols, part.rows, turned);
-  return turned;
-}
+
+ private:
+  const SafetensorsFile& file_;
+  std::string name_;
+  std::vector<float> values_;
+};
 
 // Axes of length 1 do not change what a tensor holds.
 Shape squeezed(const Shape& shape) {
@@ -231,6 +246,7 @@ void load_weights(Model& model, const SafetensorsFile& file,
                   std::span<const WeightPlacement> places) {
   require(model.parameters().allocated(), "[pretrained] the model has no memory; allocate first");
   check_weights(model, file, places);
+  Sources sources(file);
   for (const WeightPlacement& place : places) {
     const Parameter& p = parameter_of(model, place);
     const Part part = part_of(p, place);
@@ -241,7 +257,7 @@ void load_weights(Model& model, const SafetensorsFile& file,
     }
     const std::string name = name_in(file, place.source);
     if (name.empty()) continue;
-    const std::vector<float> values = read_part(file, name, place, part);
+    const std::vector<float> values = sources.read(name, place, part);
     if (!place.second_name) {
       std::ranges::copy(values, target.begin());
       continue;
@@ -261,10 +277,10 @@ std::vector<float> source_gradient(Model& model, std::span<const WeightPlacement
     const Part part = part_of(p, place);
     const std::span<const float> ours = p.gradient.subspan(part.offset, part.size());
     theirs.resize(part.source_size());
-    if (place.transpose) {
-      transpose(ours, part.rows, part.cols, theirs);
-    } else {
-      std::ranges::copy(ours, theirs.begin() + static_cast<std::ptrdiff_t>(part.source_offset));
+    for (std::size_t i = 0; i < part.rows; ++i) {
+      for (std::size_t j = 0; j < part.cols; ++j) {
+        theirs[part.first + i * part.row_step + j * part.column_step] = ours[i * part.cols + j];
+      }
     }
   }
   return theirs;

@@ -9,6 +9,7 @@
 
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -30,6 +31,14 @@ struct WeightPlacement {
   std::size_t source_rows = 0;  // how many it has; 0: those that are meant
   bool second_name = false;     // a tied tensor again: may be missing, must be equal
   float plus = 0.0F;            // ours is so much more: norms that multiply by 1 + weight
+  // A part of a larger tensor: ours[i, j] = theirs[first + i·row_step + j·column_step].
+  struct Slice {
+    Shape shape;  // of the whole tensor
+    std::size_t first = 0;
+    std::size_t row_step = 0;
+    std::size_t column_step = 0;
+  };
+  std::optional<Slice> slice = {};
 };
 
 // The class whose weights these are: the first of `architectures`, or what is usual for the

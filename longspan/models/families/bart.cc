@@ -27,7 +27,7 @@ ModelConfig mbart(const ConfigFields& f) {
 // Sinusoids, which the library keeps as a table of each stack.
 void fix_positions(ModelConfig& c) {
   c.positions = PositionKind::kSinusoidalHalves;
-  c.stored_sinusoids = 2 * c.max_length * c.d_model;
+  c.stored_numbers = 2 * c.max_length * c.d_model;
 }
 
 ModelConfig pegasus(const ConfigFields& f) {

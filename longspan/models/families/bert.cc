@@ -10,7 +10,7 @@ namespace {
 
 ModelConfig config(const ConfigFields& f) {
   ModelConfig c = bert_config(f, {});
-  f.refuse(f.text("position_embedding_type", "absolute") != "absolute", "relative positions");
+  set_relative_keys(f, c);
   f.pass_over({"directionality", "pooler_fc_size", "pooler_num_attention_heads",
                "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type"});
   return c;

@@ -51,6 +51,18 @@ void factorise_embedding(const ConfigFields& f, ModelConfig& c) {
   if (c.embedding_width == c.d_model) c.embedding_width = 0;
 }
 
+void set_relative_keys(const ConfigFields& f, ModelConfig& c) {
+  const std::string kind = f.text("position_embedding_type", "absolute");
+  if (kind == "absolute") return;
+  require(kind == "relative_key" || kind == "relative_key_query",
+          "[{}] position_embedding_type is '{}'; need absolute, relative_key or relative_key_query",
+          ConfigFields::kWho, kind);
+  c.attention =
+      fmt::format("relative-key:positions={},p2c={}", c.max_length, kind == "relative_key_query");
+  c.positions = PositionKind::kNone;
+  c.stored_numbers = (c.max_length + c.position_offset) * c.d_model;
+}
+
 void place_bert_embedding(Placer& p) {
   const std::string from = p.base("embeddings");
   p.whole(from + ".word_embeddings.weight", "embedding.tokens");
@@ -78,6 +90,9 @@ void place_bert_layers(Placer& p, const std::string& suffix) {
       return fmt::format("{}.attention.self.{}{}", from, name, suffix);
     };
     p.qkv(part("query"), part("key"), part("value"), p.layer(i) + ".attention");
+    if (p.uses("relative-key")) {
+      p.whole(part("distance_embedding") + ".weight", p.layer(i) + ".attention.relative.distances");
+    }
     place_bert_layer(p, from, p.layer(i));
   }
 }

@@ -25,6 +25,10 @@ void offset_positions(ModelConfig& c);
 // Embeddings of another width before the layers (ALBERT).
 void factorise_embedding(const ConfigFields& f, ModelConfig& c);
 
+// relative_key and relative_key_query: a vector for each distance in every layer, and no positions.
+// Their library keeps the table of positions, which it does not read.
+void set_relative_keys(const ConfigFields& f, ModelConfig& c);
+
 void place_bert_embedding(Placer& p);
 // Everything of a layer but the projections to queries, keys and values.
 void place_bert_layer(Placer& p, const std::string& from, const std::string& to);

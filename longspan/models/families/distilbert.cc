@@ -24,7 +24,7 @@ ModelConfig config(const ConfigFields& f) {
   // The same sinusoids as a table; they are computed here.
   if (f.flag("sinusoidal_pos_embds", false)) {
     c.positions = PositionKind::kSinusoidal;
-    c.stored_sinusoids = c.max_length * c.d_model;
+    c.stored_numbers = c.max_length * c.d_model;
   }
   f.pass_over({"qa_dropout", "seq_classif_dropout", "tie_weights_"});
   return c;

@@ -4,7 +4,9 @@
 
 #include <utility>
 
+#include "longspan/base/config.h"
 #include "longspan/base/error.h"
+#include "longspan/layers/experts.h"
 
 namespace longspan {
 
@@ -47,6 +49,24 @@ void Placer::part(const std::string& source, std::size_t source_row, std::size_t
 
 void Placer::transposed(const std::string& source, const std::string& parameter) {
   list_.push_back({.source = source, .parameter = parameter, .transpose = true});
+}
+
+void Placer::slice(const std::string& source, const std::string& parameter, std::size_t first,
+                   std::size_t count, WeightPlacement::Slice slice) {
+  list_.push_back({.source = source,
+                   .parameter = parameter,
+                   .first_row = first,
+                   .rows = count,
+                   .slice = std::move(slice)});
+}
+
+void Placer::transposed_rows(const std::string& source, const std::string& parameter,
+                             std::size_t first, std::size_t count) {
+  list_.push_back({.source = source,
+                   .parameter = parameter,
+                   .first_row = first,
+                   .rows = count,
+                   .transpose = true});
 }
 
 void Placer::both(const std::string& source, const std::string& parameter) {
@@ -142,6 +162,26 @@ void Placer::gated(const std::string& gate, const std::string& up,
   const std::size_t width = config_.feed_forward_width();
   rows(gate, feed_forward + ".in", 0, width, BiasOf::kFeedForward);
   rows(up, feed_forward + ".in", width, width, BiasOf::kFeedForward);
+}
+
+void Placer::gated_of(const std::string& gate, const std::string& up,
+                      const std::string& feed_forward, std::size_t width) {
+  some(gate + ".weight", feed_forward + ".in.weight", 0, width);
+  some(up + ".weight", feed_forward + ".in.weight", width, width);
+}
+
+ExpertSizes Placer::expert_sizes() const {
+  constexpr std::string_view kExperts = "experts:";
+  for (const std::string& turn : split_list(config_.feed_forward, '|')) {
+    if (!turn.starts_with(kExperts)) continue;
+    ExpertsConfig options;
+    parse_options("experts", turn.substr(kExperts.size()), options);
+    return {.experts = options.experts,
+            .width = options.width == 0 ? config_.feed_forward_width() : options.width,
+            .shared = options.shared,
+            .correction = options.correction};
+  }
+  return {};
 }
 
 void Placer::output_weight(const std::string& source) {

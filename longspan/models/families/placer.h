@@ -21,6 +21,14 @@ struct FusedProjection {
   std::size_t groups = 1;
 };
 
+// The options of the layers with experts, which are all alike.
+struct ExpertSizes {
+  std::size_t experts = 0;
+  std::size_t width = 0;
+  std::size_t shared = 0;
+  bool correction = false;
+};
+
 class Placer {
  public:
   Placer(const ModelConfig& config, const ConfigFields& fields, std::string_view base)
@@ -46,6 +54,12 @@ class Placer {
   // Rows of a source that hold rows of several parameters.
   void part(const std::string& source, std::size_t source_row, std::size_t source_rows,
             const std::string& parameter, std::size_t first, std::size_t count);
+  // Part of a larger tensor.
+  void slice(const std::string& source, const std::string& parameter, std::size_t first,
+             std::size_t count, WeightPlacement::Slice slice);
+  // A source that is [in, out]; some rows of ours.
+  void transposed_rows(const std::string& source, const std::string& parameter, std::size_t first,
+                       std::size_t count);
   // A source that is [in, out].
   void transposed(const std::string& source, const std::string& parameter);
 
@@ -75,6 +89,10 @@ class Placer {
   void fused_qkv(const std::string& source, const std::string& attention,
                  const FusedProjection& fused);
   void gated(const std::string& gate, const std::string& up, const std::string& feed_forward);
+  // The same of a feed-forward of its own width and without biases.
+  void gated_of(const std::string& gate, const std::string& up, const std::string& feed_forward,
+                std::size_t width);
+  ExpertSizes expert_sizes() const;
   // The output layer's weight: the token table, or its own.
   void output_weight(const std::string& source);
 

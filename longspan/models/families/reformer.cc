@@ -1,6 +1,7 @@
 // Reformer (Kitaev et al., 2020, arXiv:2001.04451).
 #include <fmt/format.h>
 
+#include "longspan/base/sizes.h"
 #include "longspan/models/families/heads.h"
 
 namespace longspan {
@@ -62,6 +63,7 @@ ModelConfig config(const ConfigFields& f) {
             shape.size(), widths.size());
     c.positions = PositionKind::kAxial;
     c.axial_rows = shape[0];
+    c.max_length = size_product(shape[0], shape[1]);
     c.axial_width = widths[0];
   }
   f.pass_over({"sinusoidal_pos_embds", "num_hashes", "intermediate_size", "hash_seed",

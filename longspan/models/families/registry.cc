@@ -10,7 +10,8 @@ extern const CheckpointFamily kBert, kRoberta, kXlmRoberta, kCamembert, kAlbert,
     kFunnel, kTransfoXl, kRoformer, kT5, kMt5, kBart, kMbart, kPegasus, kMarian, kBlenderbot,
     kBlenderbotSmall, kLed, kBigBirdPegasus, kOpenaiGpt, kGpt2, kGptNeo, kGptj, kCodegen, kGptNeox,
     kOpt, kBloom, kFalcon, kStarcoder2, kStablelm, kPhi, kPhi3, kLlama, kLlama2c, kMistral, kQwen2,
-    kQwen3, kGemma, kGemma2, kGemma3, kOlmo, kOlmo2;
+    kQwen3, kGemma, kGemma2, kGemma3, kOlmo, kOlmo2, kMixtral, kQwen2Moe, kQwen3Moe, kDeepseekV2,
+    kDeepseekV3, kGptOss, kXlnet, kLongT5, kSwitch;
 
 namespace {
 
@@ -40,7 +41,11 @@ constexpr std::array kFamilies = {
     &kQwen2,      &kQwen3,
     &kGemma,      &kGemma2,
     &kGemma3,     &kOlmo,
-    &kOlmo2,
+    &kOlmo2,      &kMixtral,
+    &kQwen2Moe,   &kQwen3Moe,
+    &kDeepseekV2, &kDeepseekV3,
+    &kGptOss,     &kXlnet,
+    &kLongT5,     &kSwitch,
 };
 
 }  // namespace

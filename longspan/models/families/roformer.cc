@@ -12,7 +12,7 @@ namespace {
 ModelConfig config(const ConfigFields& f) {
   ModelConfig c = bert_config(f, {});
   c.positions = PositionKind::kRotary;
-  c.stored_sinusoids = c.max_length * head_width_of(c);
+  c.stored_numbers = c.max_length * head_width_of(c);
   c.embedding_width = f.size("embedding_size", c.d_model);
   if (c.embedding_width == c.d_model) c.embedding_width = 0;
   f.refuse(f.flag("rotary_value", false), "rotated values");
