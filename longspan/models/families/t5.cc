@@ -197,7 +197,7 @@ ModelConfig switch_transformer(const ConfigFields& f) {
   f.refuse(f.flag("router_bias", false), "a bias of the router");
   f.refuse(f.size("num_selected_experts", 1) != 1, "several experts of a token");
   f.refuse(f.flag("add_router_probs", false), "router probabilities in its output");
-  f.pass_over({"router_jitter_noise", "router_dtype", "router_ignore_padding_tokens",
+  f.pass_over({"router_type", "router_jitter_noise", "router_dtype", "router_ignore_padding_tokens",
                "output_router_logits"});
   return c;
 }
