@@ -10,14 +10,21 @@
 namespace longspan {
 
 Embedding::Embedding(Parameters& parameters, const std::string& name, const EmbeddingConfig& config)
-    : Embedding(parameters, name, config,
-                parameters.declare(name + ".tokens", config.vocab,
-                                   config.width == 0 ? config.d_model : config.width,
-                                   Initializer::normal(config.deviation), Role::kEmbedding)) {}
+    : Embedding(
+          parameters, name, config,
+          config.stem.kind != StemKind::kTokens
+              ? nullptr
+              : &parameters.declare(name + ".tokens", config.vocab,
+                                    config.width == 0 ? config.d_model : config.width,
+                                    Initializer::normal(config.deviation), Role::kEmbedding)) {}
 
 Embedding::Embedding(Parameters& parameters, const std::string& name, const EmbeddingConfig& config,
-                     Parameter& table)
-    : config_(config), table_(&table) {
+                     Parameter* table)
+    : config_(config), table_(table) {
+  config_.stem.width = width();
+  stem_ = make_stem(parameters, name, config_.stem);
+  require((stem_ == nullptr) != (table_ == nullptr),
+          "[embedding] a stem beside a table of tokens, or neither; need one of them");
   const auto declare = [&](const char* own, std::size_t rows, std::size_t cols) {
     return &parameters.declare(name + own, rows, cols, Initializer::normal(config.deviation),
                                Role::kEmbedding);
@@ -49,18 +56,17 @@ Embedding::Embedding(Parameters& parameters, const std::string& name, const Embe
 }
 
 void Embedding::check(const Pass& pass, const TokenInput& input) const {
-  require(!pass.packed || input.tokens.size() == pass.rows(),
-          "[embedding] {} tokens; need {} of {} packed sequences", input.tokens.size(), pass.rows(),
-          pass.batch);
-  require(input.tokens.size() == pass.rows(), "[embedding] {} tokens; need {} sequences of {}",
-          input.tokens.size(), pass.batch, pass.length);
+  if (stem_ != nullptr) {
+    const std::size_t each = stem_->features(pass.length);
+    require(pass.lengths.empty() && !pass.packed && input.features.size() == pass.batch * each,
+            "[embedding] {} features of {} sequences; need {} of each, and no lengths",
+            input.features.size(), pass.batch, each);
+  } else {
+    check_tokens(pass, input);
+  }
   require(!adds_positions() || input.first_position + pass.length <= config_.max_length,
           "[embedding] position {} is asked for; the model has {}",
           input.first_position + pass.length, config_.max_length);
-  for (const std::int32_t token : input.tokens) {
-    require(token >= 0 && static_cast<std::size_t>(token) < config_.vocab,
-            "[embedding] token {} is outside the vocabulary of {}", token, config_.vocab);
-  }
   require(config_.positions != PositionKind::kTemporal || input.times.size() == pass.rows(),
           "[embedding] {} times for {} tokens; need as many", input.times.size(), pass.rows());
   require(input.types.empty() || input.types.size() == pass.rows(),
@@ -69,6 +75,18 @@ void Embedding::check(const Pass& pass, const TokenInput& input) const {
   for (const std::int32_t type : input.types) {
     require(type >= 0 && static_cast<std::size_t>(type) < config_.token_types,
             "[embedding] token type {}; the model has {}", type, config_.token_types);
+  }
+}
+
+void Embedding::check_tokens(const Pass& pass, const TokenInput& input) const {
+  require(!pass.packed || input.tokens.size() == pass.rows(),
+          "[embedding] {} tokens; need {} of {} packed sequences", input.tokens.size(), pass.rows(),
+          pass.batch);
+  require(input.tokens.size() == pass.rows(), "[embedding] {} tokens; need {} sequences of {}",
+          input.tokens.size(), pass.batch, pass.length);
+  for (const std::int32_t token : input.tokens) {
+    require(token >= 0 && static_cast<std::size_t>(token) < config_.vocab,
+            "[embedding] token {} is outside the vocabulary of {}", token, config_.vocab);
   }
 }
 
@@ -134,10 +152,9 @@ Matrix Embedding::embed(const Pass& pass, const TokenInput& input, EmbeddingSave
                         Arena& arena) const {
   const Place::Scope place(kMeter, Phase::kForward);
   const Matrix x = arena.matrix(pass.rows(), config_.d_model);
-  Norm::Saved* norm_saved = saved == nullptr ? nullptr : &saved->norm;
-  if (saved != nullptr && norm_ != nullptr) *norm_saved = norm_->save(pass.rows(), arena);
+  if (saved != nullptr && norm_ != nullptr) saved->norm = norm_->save(pass.rows(), arena);
   if (!projection_) {
-    assemble(pass, input, {x, {}}, nullptr, norm_saved, arena);
+    assemble(pass, input, {x, {}}, nullptr, saved, arena);
     finish(pass, x);
     return x;
   }
@@ -145,11 +162,11 @@ Matrix Embedding::embed(const Pass& pass, const TokenInput& input, EmbeddingSave
   const Arena::Frame frame(arena);
   const Matrix before = saved != nullptr ? saved->projected : arena.matrix(pass.rows(), width());
   if (config_.projects_tokens) {
-    look_up(pass, input, nullptr, before);
+    look_up(pass, input, nullptr, before, saved, arena);
     projection_->forward(before, x);
-    complete(pass, input, {x, {}}, norm_saved, arena);
+    complete(pass, input, {x, {}}, saved, arena);
   } else {
-    assemble(pass, input, {before, {}}, nullptr, norm_saved, arena);
+    assemble(pass, input, {before, {}}, nullptr, saved, arena);
     projection_->forward(before, x);
   }
   finish(pass, x);
@@ -158,34 +175,39 @@ Matrix Embedding::embed(const Pass& pass, const TokenInput& input, EmbeddingSave
 
 void Embedding::observe(const Pass& pass, const TokenInput& input, const EmbeddingOutputs& outputs,
                         const Perturbation* error, Norm::Saved* saved, Arena& arena) const {
-  require(
-      !projection_ && !(config_.norm_first && norm_ != nullptr),
-      "[rule] the outputs of a projected embedding, or one that is normed before its positions, "
-      "cannot be compared between two passes; need backpropagation");
-  assemble(pass, input, outputs, error, saved, arena);
+  require(!projection_ && stem_ == nullptr && !(config_.norm_first && norm_ != nullptr),
+          "[rule] the outputs of a projected embedding, a stem, or one that is normed before its "
+          "positions, cannot be compared between two passes; need backpropagation");
+  EmbeddingSaved own;
+  if (saved != nullptr) own.norm = *saved;
+  assemble(pass, input, outputs, error, saved == nullptr ? nullptr : &own, arena);
   finish(pass, outputs.x);
 }
 
 void Embedding::assemble(const Pass& pass, const TokenInput& input, const EmbeddingOutputs& outputs,
-                         const Perturbation* error, Norm::Saved* saved, Arena& arena) const {
-  look_up(pass, input, error, outputs.x);
+                         const Perturbation* error, EmbeddingSaved* saved, Arena& arena) const {
+  look_up(pass, input, error, outputs.x, saved, arena);
   complete(pass, input, outputs, saved, arena);
 }
 
 void Embedding::look_up(const Pass& pass, const TokenInput& input, const Perturbation* error,
-                        Matrix x) const {
+                        Matrix x, EmbeddingSaved* saved, Arena& arena) const {
   const Place::Scope scope(kMeter, Phase::kForward);
-  gather_rows(table_->weights(), input.tokens, x);
+  if (stem_ != nullptr) {
+    stem_->forward(stem_input(pass, input), x, saved == nullptr ? nullptr : &saved->stem, arena);
+  } else {
+    gather_rows(table_->weights(), input.tokens, x);
+  }
   if (error != nullptr) perturb(pass, *error, x);
   if (config_.scaled) scale(std::sqrt(static_cast<float>(config_.d_model)), x);
 }
 
 void Embedding::complete(const Pass& pass, const TokenInput& input, const EmbeddingOutputs& outputs,
-                         Norm::Saved* saved, Arena& arena) const {
+                         const EmbeddingSaved* saved, Arena& arena) const {
   const Place::Scope scope(kMeter, Phase::kForward);
   const Matrix x = outputs.x;
   const auto apply_norm = [&] {
-    if (norm_ != nullptr) norm_->forward(x, x, saved == nullptr ? Norm::Saved{} : *saved);
+    if (norm_ != nullptr) norm_->forward(x, x, saved == nullptr ? Norm::Saved{} : saved->norm);
   };
   if (config_.norm_first) apply_norm();
   if (adds_positions()) add_positions(pass, input, x);
@@ -206,8 +228,9 @@ void Embedding::mask(const Pass& pass, Matrix x) const {
 
 bool Embedding::frozen() const {
   const auto still = [](const Parameter* p) { return p == nullptr || p->constant; };
-  return table_->constant && still(positions_) && still(types_) &&
-         (norm_ == nullptr || norm_->frozen()) && (!projection_ || projection_->weight().constant);
+  return still(table_) && (stem_ == nullptr || stem_->frozen()) && still(positions_) &&
+         still(types_) && (norm_ == nullptr || norm_->frozen()) &&
+         (!projection_ || projection_->weight().constant);
 }
 
 void Embedding::backward(const Pass& pass, const TokenInput& input, const EmbeddingSaved& saved,
@@ -225,6 +248,9 @@ void Embedding::backward(const Pass& pass, const TokenInput& input, const Embedd
   if (config_.norm_first) backward_norm(saved, g);
   if (projection_ && config_.projects_tokens) g = backward_projection(pass, saved, g, arena);
   accumulate_table(input, g);
+  if (stem_ != nullptr && !stem_->frozen()) {
+    stem_->backward(stem_input(pass, input), saved.stem, g, arena);
+  }
 }
 
 Matrix Embedding::backward_projection(const Pass& pass, const EmbeddingSaved& saved, Matrix g,
@@ -263,7 +289,7 @@ void Embedding::accumulate_added(const Pass& pass, const TokenInput& input, Matr
 }
 
 void Embedding::accumulate_table(const TokenInput& input, Matrix g) const {
-  if (table_->constant) return;
+  if (table_ == nullptr || table_->constant) return;
   const Place::Scope scope(kMeter, Phase::kUpdate);
   if (config_.padding_token >= 0) zero_rows_of(config_.padding_token, input.tokens, g);
   if (config_.scaled) scale(std::sqrt(static_cast<float>(config_.d_model)), g);

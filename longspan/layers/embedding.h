@@ -1,6 +1,7 @@
 // Embedding:  x_i = s·E[token_i] + P[i] + T[type_i], s = 1 or √d, then an optional norm, an optional
 // projection W·x + b, which may widen it, and dropout. The projection may be of the token's vector
-// alone, and the norm may stand before P and T are added.
+// alone, and the norm may stand before P and T are added. A stem may stand in the place of the token
+// table (stem.h): then s·E[token_i] is what it makes of the features.
 //
 //   dE[token_i] += s·dx_i,  dP[i] += dx_i,  dT[type_i] += dx_i
 //
@@ -21,6 +22,7 @@
 #include "longspan/layers/linear.h"
 #include "longspan/layers/norm.h"
 #include "longspan/layers/positions.h"
+#include "longspan/layers/stem.h"
 
 namespace longspan {
 
@@ -48,13 +50,15 @@ struct EmbeddingConfig {
   float dropout = 0.0F;
   float deviation = 0.02F;
   std::int32_t padding_token = -1;  // its row receives no gradient from look-ups
+  StemConfig stem = {};             // its width is the embedding's
 };
 
 struct TokenInput {
   std::span<const std::int32_t> tokens;  // of every row
   std::span<const std::int32_t> types;   // likewise, or empty: all type 0
   std::size_t first_position = 0;
-  std::span<const float> times = {};  // likewise, of temporal positions
+  std::span<const float> times = {};     // likewise, of temporal positions
+  std::span<const float> features = {};  // of a stem, which reads no tokens
 };
 
 // An error on its way into the embedding, added to the token vectors before anything else is:
@@ -80,6 +84,7 @@ struct EmbeddingOutputs {
 struct EmbeddingSaved {
   Norm::Saved norm;
   Matrix projected;  // what the projection received
+  Stem::Saved stem;
 };
 
 class Embedding {
@@ -89,9 +94,11 @@ class Embedding {
   Embedding(Parameters& parameters, const std::string& name, const EmbeddingConfig& config);
   // Shares the token table of another embedding, with positions of its own.
   Embedding(Parameters& parameters, const std::string& name, const EmbeddingConfig& config,
-            Parameter& table);
+            Parameter* table);
 
-  Parameter& table() const { return *table_; }
+  // Null where there is a stem.
+  Parameter* table() const { return table_; }
+  const Stem* stem() const { return stem_.get(); }
   // The fixed table of positions, where there is one.
   void allocate();
   void check(const Pass& pass, const TokenInput& input) const;
@@ -119,6 +126,9 @@ class Embedding {
   bool trained() const { return !frozen(); }
 
  private:
+  static StemInput stem_input(const Pass& pass, const TokenInput& input) {
+    return {.batch = pass.batch, .length = pass.length, .features = input.features};
+  }
   // Of a token's vector; of what is added to it, and of the norm.
   std::size_t width() const { return config_.width == 0 ? config_.d_model : config_.width; }
   std::size_t sum_width() const { return config_.projects_tokens ? config_.d_model : width(); }
@@ -140,15 +150,15 @@ class Embedding {
   bool drops(const Pass& pass) const { return pass.training && config_.dropout > 0.0F; }
   // Zeros the rows of padding.
   void mask(const Pass& pass, Matrix x) const;
-  // s·E[token_i], and what an error adds to it.
-  void look_up(const Pass& pass, const TokenInput& input, const Perturbation* error,
-               Matrix x) const;
+  // s·E[token_i], or what the stem makes, and what an error adds to it.
+  void look_up(const Pass& pass, const TokenInput& input, const Perturbation* error, Matrix x,
+               EmbeddingSaved* saved, Arena& arena) const;
   // Positions, types and norm.
   void complete(const Pass& pass, const TokenInput& input, const EmbeddingOutputs& outputs,
-                Norm::Saved* saved, Arena& arena) const;
+                const EmbeddingSaved* saved, Arena& arena) const;
   // Everything before the projection; everything behind it.
   void assemble(const Pass& pass, const TokenInput& input, const EmbeddingOutputs& outputs,
-                const Perturbation* error, Norm::Saved* saved, Arena& arena) const;
+                const Perturbation* error, EmbeddingSaved* saved, Arena& arena) const;
   void finish(const Pass& pass, Matrix x) const;
   Dropout drop(const Pass& pass) const { return {config_.dropout, derive(pass.key, "embedding")}; }
   void add_positions(const Pass& pass, const TokenInput& input, Matrix x) const;
@@ -166,10 +176,12 @@ class Embedding {
     accumulate_added(pass, input, g);
     accumulate_table(input, g);
   }
+  void check_tokens(const Pass& pass, const TokenInput& input) const;
   void add_types(const TokenInput& input, Matrix x, Arena& arena) const;
 
   EmbeddingConfig config_;
-  Parameter* table_;
+  Parameter* table_ = nullptr;
+  std::unique_ptr<Stem> stem_;
   Parameter* positions_ = nullptr;      // P, or R
   Parameter* axial_columns_ = nullptr;  // C
   std::vector<float> sinusoids_;        // from allocate() on

@@ -30,7 +30,8 @@ RotaryTables make_rotary(const ModelConfig& c) {
       if (tables[j] != nullptr && known[j] == known[i]) tables[i] = tables[j];
     }
     if (tables[i] == nullptr) {
-      tables[i] = std::make_shared<RotaryTable>(known[i], c.max_length, head_width_of(c));
+      tables[i] = std::make_shared<RotaryTable>(known[i], std::max(c.max_length, longest_source(c)),
+                                                head_width_of(c));
     }
   }
   return tables;
@@ -43,7 +44,7 @@ struct Side {
   std::size_t layers = 0;
   std::size_t heads = 0;
   std::size_t d_ff = 0;
-  std::size_t length = 0;
+  std::size_t max_length = 0;  // of what it reads
   std::string attention;
 };
 
@@ -101,7 +102,7 @@ StackConfig stack_config(const ModelConfig& c, const Side& side, const RotaryTab
                        .dropout = c.dropout,
                        .deviation = c.init_deviation,
                        .output_deviation = output_deviation,
-                       .max_length = side.length,
+                       .max_length = side.max_length,
                        .lora_rank = c.lora_rank,
                        .lora_alpha = c.lora_alpha};
   s.block.feed_forward = {.d_model = c.d_model,
@@ -149,6 +150,24 @@ EmbeddingConfig embedding_config(const ModelConfig& c, bool of_decoder) {
           .dropout = c.dropout,
           .deviation = c.init_deviation,
           .padding_token = static_cast<std::int32_t>(c.padding_token)};
+}
+
+// Of an encoder, which may read something else than tokens.
+EmbeddingConfig source_embedding_config(const ModelConfig& c) {
+  EmbeddingConfig e = embedding_config(c, false);
+  e.max_length = longest_source(c);
+  if (c.stem == StemKind::kTokens) return e;
+  e.stem = {.kind = c.stem,
+            .channels = c.channels,
+            .image = c.image,
+            .patch = c.patch,
+            .bias = c.stem_bias,
+            .class_token = c.class_token,
+            .deviation = c.init_deviation};
+  e.token_types = 0;
+  e.scaled = false;
+  e.padding_token = -1;
+  return e;
 }
 
 HeadConfig head_config(const ModelConfig& c) {
@@ -200,12 +219,12 @@ Model::Model(const ModelConfig& config)
   const bool both = has_encoder() && has_decoder();
   if (has_encoder()) {
     const Place::Part part(ModelPart::kEncoder);
-    encoder_embedding_.emplace(*parameters_, "embedding", embedding_config(config, false));
+    encoder_embedding_.emplace(*parameters_, "embedding", source_embedding_config(config));
     StackConfig stack = stack_config(config,
                                      {.layers = config.layers,
                                       .heads = config.heads,
                                       .d_ff = config.feed_forward_width(),
-                                      .length = config.max_length,
+                                      .max_length = longest_source(config),
                                       .attention = config.attention},
                                      rotary_);
     stack.frozen = config.frozen_layers;
@@ -214,7 +233,7 @@ Model::Model(const ModelConfig& config)
   if (has_decoder()) {
     const Place::Part part(ModelPart::kDecoder);
     const EmbeddingConfig embedding = embedding_config(config, both);
-    if (both && config.shared_table) {
+    if (both && config.shared_table && encoder_embedding_->table() != nullptr) {
       decoder_embedding_.emplace(*parameters_, "decoder_embedding", embedding,
                                  encoder_embedding_->table());
     } else {
@@ -228,20 +247,25 @@ Model::Model(const ModelConfig& config)
                       .layers = both ? config.decoder_layers : config.layers,
                       .heads = both ? config.heads_of_decoder() : config.heads,
                       .d_ff = both ? config.feed_forward_of_decoder() : config.feed_forward_width(),
-                      .length = both ? config.length_of_decoder() : config.max_length,
+                      .max_length = std::max(config.longest(), longest_source(config)),
                       .attention = own ? config.decoder_attention : config.attention},
                      rotary_);
     if (!both) stack.frozen = config.frozen_layers;
     decoder_.emplace(*parameters_, "decoder", stack);
   }
-  Parameter& table = has_decoder() ? decoder_embedding_->table() : encoder_embedding_->table();
-  make_head(config.head == HeadKind::kLanguage && config.tied ? &table : nullptr);
+  Parameter* table = has_decoder() ? decoder_embedding_->table() : encoder_embedding_->table();
+  make_head(config.head == HeadKind::kLanguage && config.tied ? table : nullptr);
   freeze();
 }
 
 void Model::make_head(Parameter* tied) {
   const Place::Part part(ModelPart::kHead);
   head_.emplace(*parameters_, "head", head_config(config_), tied);
+  if (config_.pair_classes == 0) return;
+  sentence_head_.emplace(*parameters_, "sentence_head",
+                         SentenceHeadConfig{.d_model = output_width(),
+                                            .classes = config_.pair_classes,
+                                            .deviation = config_.init_deviation});
 }
 
 void Model::freeze() {
@@ -368,6 +392,7 @@ LossSum Model::run_forward(const Batch& batch, RandomKey key, float scale, Step&
   LossSum loss = loss_->predict(tape.head.logits, goal(batch), scale);
   loss.loss += loss_->states(x, goal(batch));
   loss.loss += static_cast<double>(counted) * auxiliary_loss(step);
+  if (judges_sentences(batch)) loss.loss += predict_sentences(batch, x, scale, step);
   return loss;
 }
 
@@ -439,6 +464,7 @@ void Model::run_backward(const Batch& batch, float scale, Step& step) const {
     g = arena.matrix(out.rows(), output_width());
     head_->backward(out, tape.head, g, arena);
     loss_->states_error(tape.head.input, goal(batch), scale, g);
+    if (judges_sentences(batch)) sentence_signal(batch, scale, g, step);
   }
   if (mlp_) {
     const Place::Part part(ModelPart::kEncoder);

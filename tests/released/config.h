@@ -17,7 +17,6 @@ namespace released {
 using json = nlohmann::json;
 using u64 = std::uint64_t;
 
-
 // Reading a config.
 
 inline bool has(const json& c, const char* key) { return c.contains(key) && !c.at(key).is_null(); }
@@ -72,7 +71,6 @@ inline bool tied(const json& c, bool fallback) { return flag(c, "tie_word_embedd
 inline bool is_one_of(std::string_view s, std::initializer_list<std::string_view> names) {
   return std::find(names.begin(), names.end(), s) != names.end();
 }
-
 
 // Pieces.
 

@@ -12,10 +12,10 @@
 // the tables of M2M100 and XGLM, the e_score_correction_bias of DeepSeek V3.
 #pragma once
 
-#include "tests/released/encoders.h"
-#include "tests/released/translators.h"
 #include "tests/released/decoders.h"
+#include "tests/released/encoders.h"
 #include "tests/released/others.h"
+#include "tests/released/translators.h"
 
 namespace released {
 
@@ -103,7 +103,6 @@ inline u64 fixed_table_parameters(const json& c) {
   return 0;
 }
 
-
 // Keys and values kept per token.
 
 // Elements over all layers that attend to their past, as if every layer kept all its past (see
@@ -169,7 +168,6 @@ inline u64 layer_window(const json& c, u64 i) {
   if (t == "olmo3") return (i + 1) % 4 != 0 ? num(c, "sliding_window", 4096) : 0;
   return 0;
 }
-
 
 // Experts.
 

@@ -219,7 +219,6 @@ inline u64 phi_parameters(const json& c) {
   return vocab(c) * d + layers_of(c) * layer + layer_norm(d) + decoder_head(c, d, false, true);
 }
 
-
 // Decoders with RMSNorm.
 
 // Attention of grouped queries: biases of q, k, v and of o.

@@ -44,7 +44,6 @@ inline u64 rwkv_parameters(const json& c) {
          decoder_head(c, d, false);
 }
 
-
 // Images, and images with text.
 
 inline u64 patches(const json& c) {

@@ -6,6 +6,8 @@
 //   kSilu      x·σ(x) = x/(1 + e^−x)
 //   kTanh      tanh(x)
 //   kClamped   c·σ(1.702·c), c = min(x, 7); as a gate it multiplies min(max(u, −7), 7) + 1 (gpt-oss)
+//   kQuickGelu x·σ(1.702·x)
+//   kRelu2     max(x, 0)²
 #pragma once
 
 #include <cstdint>
@@ -15,9 +17,20 @@
 
 namespace longspan {
 
-enum class Activation : std::uint8_t { kRelu, kGelu, kGeluTanh, kSilu, kTanh, kClamped };
-constexpr Names<6> names_of(Activation /*kind*/) {
-  return {"model", "activation", {"relu", "gelu", "gelu-tanh", "silu", "tanh", "clamped-silu"}};
+enum class Activation : std::uint8_t {
+  kRelu,
+  kGelu,
+  kGeluTanh,
+  kSilu,
+  kTanh,
+  kClamped,
+  kQuickGelu,
+  kRelu2,
+};
+constexpr Names<8> names_of(Activation /*kind*/) {
+  return {"model",
+          "activation",
+          {"relu", "gelu", "gelu-tanh", "silu", "tanh", "clamped-silu", "quick-gelu", "relu2"}};
 }
 
 // FLOPs per element, as metered; exp, erf, tanh, compare and divide count 1 each. Backward includes

@@ -20,8 +20,9 @@ using testing::for_each_target;
 using testing::for_each_thread_count;
 using testing::GuardedMatrix;
 
-constexpr Activation kAll[] = {Activation::kRelu, Activation::kGelu, Activation::kGeluTanh,
-                               Activation::kSilu, Activation::kTanh, Activation::kClamped};
+constexpr Activation kAll[] = {Activation::kRelu,      Activation::kGelu, Activation::kGeluTanh,
+                               Activation::kSilu,      Activation::kTanh, Activation::kClamped,
+                               Activation::kQuickGelu, Activation::kRelu2};
 constexpr double kEpsilon = std::numeric_limits<float>::epsilon();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
@@ -58,6 +59,13 @@ ValueAndSlope reference(Activation f, double x) {
       const double slope = s + 1.702 * c * s / (1.0 + std::exp(1.702 * c));
       return {c * s, x > 7.0 ? 0.0 : slope};
     }
+    case Activation::kQuickGelu: {
+      const double z = 1.702 * x;
+      const double s = 1.0 / (1.0 + std::exp(-z));
+      return {x * s, s + z * s / (1.0 + std::exp(z))};
+    }
+    case Activation::kRelu2:
+      return {x > 0.0 ? x * x : 0.0, 2.0 * std::max(x, 0.0)};
   }
   return {};
 }
@@ -79,6 +87,7 @@ double exponent(Activation f, double x) {
     case Activation::kSilu:
       return std::fabs(x);
     case Activation::kClamped:
+    case Activation::kQuickGelu:
       return 2.0 * 1.702 * std::fabs(x);
     default:
       return 0.0;
@@ -140,6 +149,11 @@ TEST(Activation, LimitsAreReachedWithoutNaN) {
       for (std::size_t j = 0; j < 6; ++j) {
         const bool up = x[j] > 0;
         const bool ends = f == Activation::kTanh || f == Activation::kClamped;
+        if (f == Activation::kRelu2) {
+          EXPECT_EQ(h[j], up ? x[j] * x[j] : 0.0F) << x[j];
+          EXPECT_EQ(dz[j], up ? 2.0F * x[j] : 0.0F) << x[j];
+          continue;
+        }
         const float limit = f == Activation::kTanh ? (up ? 1.0F : -1.0F) : (up ? x[j] : 0.0F);
         if (f == Activation::kClamped) {
           EXPECT_NEAR(h[j], up ? reference(f, 7.0).value : 0.0, 1e-6) << x[j];

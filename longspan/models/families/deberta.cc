@@ -38,9 +38,9 @@ ModelConfig body(const ConfigFields& f) {
   f.refuse(f.size("conv_kernel_size", 0) > 0, "a convolution beside the first layer");
   f.refuse(has_part(f, "pos_att_type", "p2p"), "attention of positions to positions");
   f.refuse(!f.flag("legacy", true), "the newer head of masked tokens");
-  f.pass_over({"padding_idx", "pooler_size", "max_relative_positions", "position_buckets", "share_att_key",
-               "norm_rel_ebd", "attention_head_size", "pos_att_type", "summary_type",
-               "relative_attention"});
+  f.pass_over({"padding_idx", "pooler_size", "max_relative_positions", "position_buckets",
+               "share_att_key", "norm_rel_ebd", "attention_head_size", "pos_att_type",
+               "summary_type", "relative_attention"});
   f.pass_over(
       {"pooler_hidden_act", "pooler_hidden_size", "pooler_dropout", "conv_act", "talking_head"});
   return c;
