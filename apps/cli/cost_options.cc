@@ -113,7 +113,7 @@ Workload from_file(const std::filesystem::path& path, bool verbose) {
       w.model.dropout = 0.0F;
     }
   }
-  w.length = w.model.max_length;
+  w.length = longest_source(w.model);
   return w;
 }
 
@@ -128,7 +128,7 @@ Workload from_model(const ModelOptions& o) {
     w.length = preset.length;
     w.output_layer = preset.output_layer;
   }
-  if (w.has_both()) w.target_length = std::min(w.length, w.model.longest());
+  if (w.has_both()) w.target_length = std::min(w.length, w.model.max_length);
   set_layers(o, w);
   if (o.length) w.length = *o.length;
   return w;
@@ -222,12 +222,13 @@ void set_lengths(const ModelOptions& o, Workload& w) {
     w.model.max_length = *o.max_length;
   else if (own)
     w.model.max_length = std::max(longest, o.model.empty() ? 1 : w.model.max_length);
-  if (own && w.model.decoder_max_length > 0) {
-    w.model.decoder_max_length = std::max(w.target_length, w.model.decoder_max_length);
+  if (own && w.model.max_source_length > 0) {
+    w.model.max_source_length = std::max(w.length, w.model.max_source_length);
   }
-  require(w.length <= w.model.max_length && w.target_length <= w.model.longest(),
+  const std::size_t source = longest_source(w.model);
+  require(w.length <= source && w.target_length <= w.model.max_length,
           "[cost] {} tokens; the model has {} positions: need a shorter length or --max-length",
-          longest, std::min(w.model.max_length, w.model.longest()));
+          longest, w.length <= source ? w.model.max_length : source);
 }
 
 }  // namespace

@@ -28,7 +28,6 @@ struct ModelConfig {
   std::size_t decoder_layers = 0;      // encoder-decoder only
   std::size_t decoder_heads = 0;       // of its decoder; 0: as many as the encoder's
   std::size_t decoder_d_ff = 0;        // likewise
-  std::size_t decoder_max_length = 0;  // likewise
   std::size_t d_model = 128;
   std::size_t heads = 4;
   std::size_t kv_heads = 0;    // 0: as many as heads
@@ -143,13 +142,6 @@ struct ModelConfig {
   std::size_t feed_forward_of_decoder() const {
     return decoder_d_ff == 0 ? feed_forward_width() : decoder_d_ff;
   }
-  std::size_t length_of_decoder() const {
-    return decoder_max_length == 0 ? max_length : decoder_max_length;
-  }
-  // Tokens that the decoder takes, or the only stack.
-  std::size_t longest() const {
-    return family == Family::kEncoderDecoder ? length_of_decoder() : max_length;
-  }
 
   bool operator==(const ModelConfig&) const = default;
 
@@ -162,7 +154,6 @@ struct ModelConfig {
     see("decoder_layers", decoder_layers);
     see("decoder_heads", decoder_heads);
     see("decoder_d_ff", decoder_d_ff);
-    see("decoder_max_length", decoder_max_length);
     see("d_model", d_model);
     see("heads", heads);
     see("kv_heads", kv_heads);

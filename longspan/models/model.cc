@@ -130,7 +130,7 @@ EmbeddingConfig embedding_config(const ModelConfig& c, bool of_decoder) {
   return {.vocab = c.vocab,
           .d_model = c.d_model,
           .width = c.embedding_width,
-          .max_length = of_decoder ? c.length_of_decoder() : c.max_length,
+          .max_length = c.max_length,
           .positions = c.positions,
           .position_offset = c.position_offset,
           .axial_rows = c.axial_rows,
@@ -247,7 +247,7 @@ Model::Model(const ModelConfig& config)
                       .layers = both ? config.decoder_layers : config.layers,
                       .heads = both ? config.heads_of_decoder() : config.heads,
                       .d_ff = both ? config.feed_forward_of_decoder() : config.feed_forward_width(),
-                      .max_length = std::max(config.longest(), longest_source(config)),
+                      .max_length = std::max(config.max_length, longest_source(config)),
                       .attention = own ? config.decoder_attention : config.attention},
                      rotary_);
     if (!both) stack.frozen = config.frozen_layers;

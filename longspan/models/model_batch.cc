@@ -49,8 +49,8 @@ void Model::check_shape(const Batch& batch, std::span<History> histories) const 
           "[model] {} sequences of {} tokens; need at least 1 of each", batch.batch, batch.length);
   check_rows(batch);
   const bool both = has_encoder() && has_decoder();
-  require(batch.length <= config_.longest(), "[model] {} tokens; the model takes at most {}",
-          batch.length, config_.longest());
+  require(batch.length <= config_.max_length, "[model] {} tokens; the model takes at most {}",
+          batch.length, config_.max_length);
   const auto check_lengths = [&](std::span<const std::int32_t> lengths, std::size_t limit) {
     require(lengths.empty() || lengths.size() == batch.batch,
             "[model] {} lengths for {} sequences; need one each", lengths.size(), batch.batch);

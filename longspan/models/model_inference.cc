@@ -85,12 +85,12 @@ ConstMatrix Model::decode(const Batch& batch, std::span<DecodeCache> caches) {
   check_batch(batch, {}, /*needs_targets=*/false, /*reads_source=*/first.used == 0);
   require(first.batch == batch.batch, "[model] {} sequences; the caches are for {}", batch.batch,
           first.batch);
-  require(first.used + batch.length <= config_.longest(),
+  require(first.used + batch.length <= config_.max_length,
           "[model] {} tokens behind {}; the model takes at most {}", batch.length, first.used,
-          config_.longest());
+          config_.max_length);
   // For the first and the last position, so that no later token books again.
   book(StepKind{.name = "decode", .training = false}, batch, first.capacity, [&] {
-    const std::size_t most = std::min(first.capacity, config_.longest());
+    const std::size_t most = std::min(first.capacity, config_.max_length);
     const std::size_t last = most - std::min(most, batch.length);
     return std::max(walk_decode(batch, 0, first.capacity, dry_step_),
                     walk_decode(batch, last, first.capacity, dry_step_));

@@ -15,7 +15,7 @@ constexpr std::size_t kPromptChunk = 512;
 Writer::Writer(Model& model, std::vector<std::int32_t> prompt, std::int32_t boundary,
                std::size_t texts)
     : model_(model),
-      max_length_(model.config().longest()),
+      max_length_(model.config().max_length),
       answers_(model.config().family == Family::kEncoderDecoder),
       decodes_(model.decodes()),
       alike_(texts > 1) {

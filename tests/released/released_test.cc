@@ -109,7 +109,7 @@ TEST(Released, WhatIsAcceptedIsExact) {
           << name;
     }
     std::uint64_t products = 0;
-    const std::size_t n = std::min<std::size_t>(100, model.config().longest());
+    const std::size_t n = std::min<std::size_t>(100, model.config().max_length);
     if (model.config().attention.starts_with("relative-key"))
       continue;  // and products of distances
     try {

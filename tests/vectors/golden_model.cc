@@ -78,17 +78,37 @@ struct Loaded {
     model.allocate(0);
     load_weights(model, golden.weights(), places);
     take_draws(golden, model);
-    const Shape shape = shape_of_tokens(golden, "input_ids");
-    lengths = lengths_of(golden.integers("attention_mask"), shape[0], shape[1]);
-    batch.batch = shape[0];
-    batch.length = shape[1];
-    batch.tokens = tokens;
+    if (tokens.empty()) {
+      take_features(golden);
+    } else {
+      const Shape shape = shape_of_tokens(golden, "input_ids");
+      lengths = lengths_of(golden.integers("attention_mask"), shape[0], shape[1]);
+      batch.batch = shape[0];
+      batch.length = shape[1];
+      batch.tokens = tokens;
+    }
     batch.lengths = lengths;
     batch.token_types = types;
     batch.globals = globals;
     if (translates()) become_source(golden);
+    take_goal(golden);
+  }
+
+  // What the loss compares with: classes, both ends of an answer, or the weights of a sum.
+  void take_goal(const Case& golden) {
+    const std::vector<std::int32_t> first = golden.integers("start_positions");
+    const std::vector<std::int32_t> last = golden.integers("end_positions");
+    for (std::size_t b = 0; b < first.size(); ++b) {
+      targets.push_back(first[b]);
+      targets.push_back(last[b]);
+    }
+    if (golden.file().contains("upstream")) values = golden.file().floats("upstream");
+    batch.values = values;
+    batch.targets = targets;
+    if (!first.empty() || !values.empty()) return;
     targets = targets_of(golden.integers("labels"), model.config().family == Family::kDecoder,
                          batch.length);
+    ignore_padding();
     batch.targets = targets;
   }
 
@@ -102,6 +122,26 @@ struct Loaded {
     const Shape shape = golden.file().at(tensor).shape;
     require(shape.size() == 2, "[golden] {} is {}; need [batch, n]", tensor, to_string(shape));
     return shape;
+  }
+
+  // Pixels become rows of patches, frames of sound half as many.
+  void take_features(const Case& golden) {
+    const bool image = golden.file().contains("pixel_values");
+    const std::string tensor = image ? "pixel_values" : "input_features";
+    const Shape shape = golden.file().at(tensor).shape;
+    features = golden.file().floats(tensor);
+    batch.batch = shape.at(0);
+    batch.length = image ? model.config().max_length : shape.at(2) / 2;
+    batch.features = features;
+  }
+
+  // Labels of padding do not count.
+  void ignore_padding() {
+    for (std::size_t b = 0; b < lengths.size() && model.config().loss == "binary"; ++b) {
+      for (std::size_t i = static_cast<std::size_t>(lengths[b]); i < batch.length; ++i) {
+        targets[b * batch.length + i] = kIgnoredTarget;
+      }
+    }
   }
 
   bool translates() const { return model.config().family == Family::kEncoderDecoder; }
@@ -127,15 +167,20 @@ struct Loaded {
   std::vector<std::int32_t> decoder_lengths;
   std::vector<std::int32_t> targets;
   std::vector<std::uint8_t> globals;
+  std::vector<float> features;
+  std::vector<float> values;
   Batch batch;
   std::vector<History> histories;
 };
 
 void train(Loaded& loaded, Comparison& comparison) {
   // The reference's loss is the mean over the targets that count.
-  const float scale = 1.0F / static_cast<float>(loaded.model.loss().count(loaded.batch));
+  // That of given weights is a sum.
+  const bool sum = !loaded.values.empty();
+  const auto counted = static_cast<double>(sum ? 1 : loaded.model.loss().count(loaded.batch));
+  const auto scale = static_cast<float>(1.0 / counted);
   const LossSum result = loaded.model.forward(loaded.batch, 0, scale, loaded.histories);
-  const auto loss = static_cast<float>(result.loss / static_cast<double>(result.counted));
+  const auto loss = static_cast<float>(result.loss / counted);
   comparison.output("loss64", {&loss, 1});
   loaded.model.backward(loaded.batch, scale);
   std::set<std::string> sources;
@@ -208,6 +253,9 @@ void run_model(const Case& golden, Comparison& comparison) {
     config = config_from_hugging_face(golden.sidecar().at("hf_config"));
   } catch (const Error& error) {
     throw Unsupported(error.what());
+  }
+  if (golden.file().contains("perm_mask")) {
+    throw Unsupported("two streams of queries, by which XLNet is trained, are not in this build");
   }
   std::vector<std::string> mechanisms = {""};
   if (config.attention == "flash" && config.decoder_attention.empty())

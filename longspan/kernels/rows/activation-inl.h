@@ -89,7 +89,7 @@ struct Silu : Plain {
 };
 
 // s = σ(c·x), c = 1.702; x·s; s + c·x·σ'(c·x)
-struct QuickGelu {
+struct QuickGelu : Plain {
   static constexpr float kFactor = 1.702F;
   static constexpr float kBound = 60.0F;
   HWY_INLINE V scaled(V x) const { return hn::Mul(hn::Set(D(), kFactor), x); }
@@ -102,7 +102,7 @@ struct QuickGelu {
 };
 
 // r = max(x, 0); r²; 2r
-struct Relu2 {
+struct Relu2 : Plain {
   HWY_INLINE V value(V x) const {
     const V r = at_least(0.0F, x);
     return hn::Mul(r, r);

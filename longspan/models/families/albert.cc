@@ -53,6 +53,18 @@ void place_masked(Placer& p) {
   p.output_weight("predictions.decoder.weight");
 }
 
+// And in which order two parts of a text stand.
+void pretraining(const ConfigFields& f, ModelConfig& c) {
+  masked(f, c);
+  c.pair_classes = 2;
+}
+
+void place_pretraining(Placer& p) {
+  place_masked(p);
+  p.both(p.base("pooler"), "sentence_head.pooler");
+  p.both("sop_classifier.classifier", "sentence_head.output");
+}
+
 void place_pooled(Placer& p) { p.both(p.base("pooler"), "head.transform"); }
 
 void place_classifier(Placer& p) {
@@ -63,6 +75,7 @@ void place_classifier(Placer& p) {
 constexpr CheckpointHead kHeads[] = {
     {"AlbertModel", &heads::pooled, &place_pooled},
     {"AlbertForMaskedLM", &masked, &place_masked},
+    {"AlbertForPreTraining", &pretraining, &place_pretraining},
     {"AlbertForSequenceClassification", &heads::pooled_classifier, &place_classifier},
     {"AlbertForTokenClassification", &heads::tagger, &heads::place_tagger},
     {"AlbertForQuestionAnswering", &heads::answers, &heads::place_answers},

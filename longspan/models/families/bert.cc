@@ -35,6 +35,7 @@ void choices(const ConfigFields& f, ModelConfig& c) {
 constexpr CheckpointHead kHeads[] = {
     {"BertModel", &heads::pooled, &heads::place_pooled},
     {"BertForMaskedLM", &heads::masked, &heads::place_masked},
+    {"BertForPreTraining", &heads::pretraining, &heads::place_pretraining},
     {"BertForSequenceClassification", &heads::pooled_classifier, &heads::place_pooled_classifier},
     {"BertForTokenClassification", &heads::tagger, &heads::place_tagger},
     {"BertForQuestionAnswering", &heads::answers, &heads::place_answers},

@@ -23,11 +23,18 @@ ModelConfig config(const ConfigFields& f) {
   return c;
 }
 
+void place_pretraining(Placer& p) {
+  heads::place_masked(p);
+  p.both(p.base("pooler"), "sentence_head.pooler");
+  p.both("cls.seq_relationship", "sentence_head.output");
+}
+
 void place_pooled(Placer& p) { p.both(p.base("pooler"), "head.transform"); }
 
 constexpr CheckpointHead kHeads[] = {
     {"BigBirdModel", &heads::pooled, &place_pooled},
     {"BigBirdForMaskedLM", &heads::masked, &heads::place_masked},
+    {"BigBirdForPreTraining", &heads::pretraining, &place_pretraining},
     {"BigBirdForSequenceClassification", &heads::classifier, &heads::place_dense_classifier},
     {"BigBirdForTokenClassification", &heads::tagger, &heads::place_tagger},
 };

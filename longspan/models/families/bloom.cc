@@ -57,6 +57,7 @@ void place(Placer& p) {
 
 constexpr CheckpointHead kHeads[] = {
     {"BloomForCausalLM", &heads::causal, &heads::place_causal},
+    {"BloomForSequenceClassification", &heads::last_classifier, &heads::place_score},
     {"BloomModel", &heads::bare, &heads::nothing},
 };
 

@@ -55,6 +55,8 @@ ModelConfig config_v1(const ConfigFields& f) {
   ModelConfig c = body(f);
   if (f.flag("relative_attention", false)) {
     c.attention = mechanism(f, c) + ",content_bias=false";
+  } else {
+    c.attention = "flash:key_bias=false";
   }
   f.refuse(f.flag("talking_head", false), "talking heads");
   return c;
@@ -82,8 +84,7 @@ void place_v1(Placer& p) {
     const std::string from = "deberta.encoder.layer." + std::to_string(i);
     const std::string self = from + ".attention.self";
     const std::string to = p.layer(i) + ".attention";
-    // Without relative attention queries, keys and values are one matrix with one bias.
-    const bool apart = p.uses("content_bias=false");
+    const bool apart = p.uses("content_bias=false") || p.uses("key_bias=false");
     const std::string qv = to + (apart ? ".qv" : ".qkv");
     const std::size_t v_row = apart ? d : 2 * d;
     for (std::size_t head = 0; head < p.config().heads; ++head) {
@@ -102,7 +103,7 @@ void place_v1(Placer& p) {
     if (p.uses("p2c=true")) p.both(self + ".pos_q_proj", to + ".position_query");
     place_bert_layer(p, from, p.layer(i));
   }
-  if (p.uses("deberta")) p.whole("deberta.encoder.rel_embeddings.weight", "encoder.relative");
+  if (p.uses("deberta:")) p.whole("deberta.encoder.rel_embeddings.weight", "encoder.relative");
 }
 
 void place_v2(Placer& p) {

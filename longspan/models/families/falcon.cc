@@ -95,6 +95,7 @@ void place(Placer& p) {
 
 constexpr CheckpointHead kHeads[] = {
     {"FalconForCausalLM", &heads::causal, &heads::place_causal},
+    {"FalconForSequenceClassification", &heads::last_classifier, &heads::place_score},
     {"FalconModel", &heads::bare, &heads::nothing},
 };
 

@@ -32,6 +32,7 @@ void place(Placer& p) {
 constexpr CheckpointHead kHeads[] = {
     {"FNetModel", &heads::pooled, &heads::place_pooled},
     {"FNetForMaskedLM", &heads::masked, &heads::place_masked},
+    {"FNetForPreTraining", &heads::pretraining, &heads::place_pretraining},
     {"FNetForSequenceClassification", &heads::pooled_classifier, &heads::place_pooled_classifier},
     {"FNetForTokenClassification", &heads::tagger, &heads::place_tagger},
     {"FNetForQuestionAnswering", &heads::answers, &heads::place_answers},

@@ -110,14 +110,17 @@ void place(Placer& p) {
 
 constexpr CheckpointHead kHeads1[] = {
     {"GemmaForCausalLM", &heads::causal, &heads::place_causal},
+    {"GemmaForSequenceClassification", &heads::last_classifier, &heads::place_score},
     {"GemmaModel", &heads::bare, &heads::nothing},
 };
 constexpr CheckpointHead kHeads2[] = {
     {"Gemma2ForCausalLM", &heads::causal, &heads::place_causal},
+    {"Gemma2ForSequenceClassification", &heads::last_classifier, &heads::place_score},
     {"Gemma2Model", &heads::bare, &heads::nothing},
 };
 constexpr CheckpointHead kHeads3[] = {
     {"Gemma3ForCausalLM", &heads::causal, &heads::place_causal},
+    {"Gemma3ForSequenceClassification", &heads::last_classifier, &heads::place_score},
     {"Gemma3TextModel", &heads::bare, &heads::nothing},
 };
 

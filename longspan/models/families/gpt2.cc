@@ -49,6 +49,7 @@ void place(Placer& p) {
 
 constexpr CheckpointHead kHeads[] = {
     {"GPT2LMHeadModel", &heads::causal, &heads::place_causal},
+    {"GPT2ForSequenceClassification", &heads::last_classifier, &heads::place_score},
     {"GPT2Model", &heads::bare, &heads::nothing},
 };
 

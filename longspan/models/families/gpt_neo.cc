@@ -84,6 +84,7 @@ void place(Placer& p) {
 
 constexpr CheckpointHead kHeads[] = {
     {"GPTNeoForCausalLM", &heads::causal, &heads::place_causal},
+    {"GPTNeoForSequenceClassification", &heads::last_classifier, &heads::place_score},
     {"GPTNeoModel", &heads::bare, &heads::nothing},
 };
 

@@ -53,6 +53,7 @@ void place_causal(Placer& p) { p.output_weight("embed_out.weight"); }
 
 constexpr CheckpointHead kHeads[] = {
     {"GPTNeoXForCausalLM", &heads::causal, &place_causal},
+    {"GPTNeoXForSequenceClassification", &heads::last_classifier, &heads::place_score},
     {"GPTNeoXModel", &heads::bare, &heads::nothing},
 };
 

@@ -80,6 +80,7 @@ void place_causal(Placer& p) {
 
 constexpr CheckpointHead kGptjHeads[] = {
     {"GPTJForCausalLM", &causal, &place_causal},
+    {"GPTJForSequenceClassification", &heads::last_classifier, &heads::place_score},
     {"GPTJModel", &heads::bare, &heads::nothing},
 };
 constexpr CheckpointHead kCodegenHeads[] = {

@@ -15,6 +15,16 @@ void causal(const ConfigFields& /*f*/, ModelConfig& c) { c.head = HeadKind::kLan
 
 void place_causal(Placer& p) { p.output_weight("lm_head.weight"); }
 
+void last_classifier(const ConfigFields& f, ModelConfig& c) {
+  c.head = HeadKind::kClassifier;
+  c.pool = Pool::kLast;
+  c.classes = f.classes();
+  c.head_transform = false;
+  c.head_bias = false;
+}
+
+void place_score(Placer& p) { p.whole("score.weight", "head.output.weight"); }
+
 void tagger(const ConfigFields& f, ModelConfig& c) {
   c.head = HeadKind::kTagger;
   c.classes = f.classes();
@@ -27,6 +37,7 @@ void place_tagger(Placer& p) { p.both("classifier", "head.output"); }
 void answers(const ConfigFields& f, ModelConfig& c) {
   tagger(f, c);
   c.classes = 2;  // the first token of the answer, and the last
+  c.loss = "span";
 }
 
 void place_answers(Placer& p) { p.both("qa_outputs", "head.output"); }
@@ -45,6 +56,17 @@ void place_masked(Placer& p) {
   p.whole("cls.predictions.bias", "head.output.bias");
   p.second_name("cls.predictions.decoder.bias", "head.output.bias");
   p.output_weight("cls.predictions.decoder.weight");
+}
+
+void pretraining(const ConfigFields& f, ModelConfig& c) {
+  masked(f, c);
+  c.pair_classes = 2;
+}
+
+void place_pretraining(Placer& p) {
+  place_masked(p);
+  p.both(p.base("pooler.dense"), "sentence_head.pooler");
+  p.both("cls.seq_relationship", "sentence_head.output");
 }
 
 void pooled(const ConfigFields& f, ModelConfig& c) {

@@ -13,6 +13,10 @@ void nothing(Placer& p);
 void causal(const ConfigFields& f, ModelConfig& c);
 void place_causal(Placer& p);  // lm_head.weight
 
+// What the last token of a text says of all of it.
+void last_classifier(const ConfigFields& f, ModelConfig& c);
+void place_score(Placer& p);  // score
+
 // Every token of a class.
 void tagger(const ConfigFields& f, ModelConfig& c);
 void place_tagger(Placer& p);  // classifier
@@ -24,6 +28,10 @@ void place_answers(Placer& p);  // qa_outputs
 // BERT's: a transform of each position before the softmax layer.
 void masked(const ConfigFields& f, ModelConfig& c);
 void place_masked(Placer& p);  // cls.predictions
+
+// That and whether the second part of a text follows the first.
+void pretraining(const ConfigFields& f, ModelConfig& c);
+void place_pretraining(Placer& p);  // cls, pooler
 
 // BERT's pooler, tanh of the first token, alone and before a classifier.
 void pooled(const ConfigFields& f, ModelConfig& c);

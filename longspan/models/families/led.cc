@@ -14,8 +14,8 @@ ModelConfig config(const ConfigFields& f) {
   ModelConfig c = bart_sizes(f);
   c.wiring = Wiring::kPostNorm;
   c.embedding_norm = true;
-  c.max_length = f.size("max_encoder_position_embeddings", 16384);
-  c.decoder_max_length = f.size("max_decoder_position_embeddings", 1024);
+  c.max_source_length = f.size("max_encoder_position_embeddings", 16384);
+  c.max_length = f.size("max_decoder_position_embeddings", 1024);
   std::vector<std::size_t> windows = f.sizes("attention_window");
   if (windows.size() == 1) windows.resize(c.layers, windows.front());
   require(windows.size() == c.layers,

@@ -20,6 +20,7 @@ ModelConfig config(const ConfigFields& f) {
 
 constexpr CheckpointHead kHeads[] = {
     {"LlamaForCausalLM", &heads::causal, &heads::place_causal},
+    {"LlamaForSequenceClassification", &heads::last_classifier, &heads::place_score},
     {"LlamaModel", &heads::bare, &heads::nothing},
 };
 

@@ -17,6 +17,7 @@ ModelConfig config(const ConfigFields& f) {
 
 constexpr CheckpointHead kHeads[] = {
     {"MistralForCausalLM", &heads::causal, &heads::place_causal},
+    {"MistralForSequenceClassification", &heads::last_classifier, &heads::place_score},
     {"MistralModel", &heads::bare, &heads::nothing},
 };
 

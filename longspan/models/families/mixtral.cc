@@ -144,14 +144,17 @@ void place_qwen(Placer& p) {
 
 constexpr CheckpointHead kMixtralHeads[] = {
     {"MixtralForCausalLM", &heads::causal, &heads::place_causal},
+    {"MixtralForSequenceClassification", &heads::last_classifier, &heads::place_score},
     {"MixtralModel", &heads::bare, &heads::nothing},
 };
 constexpr CheckpointHead kQwen2Heads[] = {
     {"Qwen2MoeForCausalLM", &heads::causal, &heads::place_causal},
+    {"Qwen2MoeForSequenceClassification", &heads::last_classifier, &heads::place_score},
     {"Qwen2MoeModel", &heads::bare, &heads::nothing},
 };
 constexpr CheckpointHead kQwen3Heads[] = {
     {"Qwen3MoeForCausalLM", &heads::causal, &heads::place_causal},
+    {"Qwen3MoeForSequenceClassification", &heads::last_classifier, &heads::place_score},
     {"Qwen3MoeModel", &heads::bare, &heads::nothing},
 };
 

@@ -45,6 +45,7 @@ void place(Placer& p) {
 
 constexpr CheckpointHead kHeads[] = {
     {"OpenAIGPTLMHeadModel", &heads::causal, &heads::place_causal},
+    {"OpenAIGPTForSequenceClassification", &heads::last_classifier, &heads::place_score},
     {"OpenAIGPTModel", &heads::bare, &heads::nothing},
 };
 

@@ -81,6 +81,7 @@ void bare(const ConfigFields& f, ModelConfig& c) {
 
 constexpr CheckpointHead kHeads[] = {
     {"OPTForCausalLM", &causal, &heads::place_causal},
+    {"OPTForSequenceClassification", &heads::last_classifier, &heads::place_score},
     {"OPTModel", &bare, &heads::nothing},
 };
 

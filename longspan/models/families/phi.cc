@@ -77,10 +77,12 @@ void place_3(Placer& p) {
 
 constexpr CheckpointHead kHeads1[] = {
     {"PhiForCausalLM", &causal_1, &place_causal_1},
+    {"PhiForSequenceClassification", &heads::last_classifier, &heads::place_score},
     {"PhiModel", &heads::bare, &heads::nothing},
 };
 constexpr CheckpointHead kHeads3[] = {
     {"Phi3ForCausalLM", &heads::causal, &heads::place_causal},
+    {"Phi3ForSequenceClassification", &heads::last_classifier, &heads::place_score},
     {"Phi3Model", &heads::bare, &heads::nothing},
 };
 

@@ -40,10 +40,12 @@ ModelConfig config_3(const ConfigFields& f) {
 
 constexpr CheckpointHead kHeads2[] = {
     {"Qwen2ForCausalLM", &heads::causal, &heads::place_causal},
+    {"Qwen2ForSequenceClassification", &heads::last_classifier, &heads::place_score},
     {"Qwen2Model", &heads::bare, &heads::nothing},
 };
 constexpr CheckpointHead kHeads3[] = {
     {"Qwen3ForCausalLM", &heads::causal, &heads::place_causal},
+    {"Qwen3ForSequenceClassification", &heads::last_classifier, &heads::place_score},
     {"Qwen3Model", &heads::bare, &heads::nothing},
 };
 

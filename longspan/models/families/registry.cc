@@ -11,7 +11,7 @@ extern const CheckpointFamily kBert, kRoberta, kXlmRoberta, kCamembert, kAlbert,
     kBlenderbotSmall, kLed, kBigBirdPegasus, kOpenaiGpt, kGpt2, kGptNeo, kGptj, kCodegen, kGptNeox,
     kOpt, kBloom, kFalcon, kStarcoder2, kStablelm, kPhi, kPhi3, kLlama, kLlama2c, kMistral, kQwen2,
     kQwen3, kGemma, kGemma2, kGemma3, kOlmo, kOlmo2, kMixtral, kQwen2Moe, kQwen3Moe, kDeepseekV2,
-    kDeepseekV3, kGptOss, kXlnet, kLongT5, kSwitch;
+    kDeepseekV3, kGptOss, kXlnet, kLongT5, kSwitch, kVit, kClipText, kClipVision, kWhisper;
 
 namespace {
 
@@ -46,6 +46,8 @@ constexpr std::array kFamilies = {
     &kDeepseekV2, &kDeepseekV3,
     &kGptOss,     &kXlnet,
     &kLongT5,     &kSwitch,
+    &kVit,        &kClipText,
+    &kClipVision, &kWhisper,
 };
 
 }  // namespace

@@ -36,6 +36,7 @@ void place(Placer& p) {
 
 constexpr CheckpointHead kHeads[] = {
     {"StableLmForCausalLM", &heads::causal, &heads::place_causal},
+    {"StableLmForSequenceClassification", &heads::last_classifier, &heads::place_score},
     {"StableLmModel", &heads::bare, &heads::nothing},
 };
 

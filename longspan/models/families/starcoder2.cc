@@ -40,6 +40,7 @@ void place(Placer& p) {
 
 constexpr CheckpointHead kHeads[] = {
     {"Starcoder2ForCausalLM", &heads::causal, &heads::place_causal},
+    {"Starcoder2ForSequenceClassification", &heads::last_classifier, &heads::place_score},
     {"Starcoder2Model", &heads::bare, &heads::nothing},
 };
 
