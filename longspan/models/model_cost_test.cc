@@ -248,5 +248,22 @@ TEST(Executed, EncoderDecoder) {
   EXPECT_EQ(table.size(), 6U) << "and nothing else";
 }
 
+// Of 6 experts a token goes to 2, and to the shared one; the first layer is dense.
+TEST(UsedParameters, LeaveOutExpertsThatATokenDoesNotGoTo) {
+  ModelConfig c;
+  c.layers = 3;
+  c.d_model = 8;
+  c.heads = 2;
+  c.gated = true;
+  EXPECT_EQ(Model(c).used_parameters(), Model(c).parameters().total());
+  c.feed_forward =
+      "dense|experts:experts=6,top=2,width=5,shared=10|experts:experts=4,top=3,width=7";
+  const auto expert = [](std::size_t f) { return 8 * 2 * f + 2 * f + f * 8 + 8; };
+  EXPECT_EQ(Model(c).parameters().total() - Model(c).used_parameters(), 4 * expert(5) + expert(7));
+  c.feed_forward = "experts:experts=6,top=2,width=5";
+  c.shared_layers = true;
+  EXPECT_EQ(Model(c).parameters().total() - Model(c).used_parameters(), 4 * expert(5));
+}
+
 }  // namespace model_cost_test
 }  // namespace longspan

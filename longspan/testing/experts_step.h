@@ -73,6 +73,13 @@ ExpertsReference<S> experts_reference(const ExpertsConfig& config, const std::st
   reference.feed_forward = [run, name](std::size_t e, const std::vector<S>& x) {
     return run(name + ".expert." + std::to_string(e), x);
   };
+  // One that no token prefers is read nevertheless.
+  for (std::size_t e = 0; e < config.experts; ++e) {
+    const std::string own = name + ".expert." + std::to_string(e);
+    for (const char* part : {".in.weight", ".in.bias", ".out.weight", ".out.bias"}) {
+      (void)w.get_if<S>(own + part);
+    }
+  }
   if (config.shared == 0) return reference;
   reference.shared = [run, name](const std::vector<S>& x) { return run(name + ".shared", x); };
   if (config.shared_gate) reference.gate = w.get<S>(name + ".shared_gate.weight").data;

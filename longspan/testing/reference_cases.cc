@@ -409,7 +409,7 @@ std::vector<ModelCase> expert_cases() {
   grouped.activation = Activation::kClamped;
   grouped.checkpointing = true;
   grouped.feed_forward =
-      "dense|experts:experts=4,top=2,capacity=0,balance=0.2,score=sigmoid,correction=1,groups=2,"
+      "dense|experts:experts=4,top=2,capacity=0,balance=0.2,score=sigmoid,groups=2,"
       "top_groups=1,group_score=two-best,scaling=1.5,width=5,shared=8,router_bias=1";
   ModelConfig released = small("encoder-decoder");
   released.decoder_layers = 2;
@@ -419,8 +419,8 @@ std::vector<ModelCase> expert_cases() {
   return {
       {"fnet_projected", projected, {.batch = 2, .length = 5}},
       {"experts_joined", joined, {.batch = 3, .length = 5, .padded = true}},
-      {"experts_grouped", grouped, {.batch = 2, .length = 5}},
-      {"experts_released", released, {.batch = 3, .length = 5, .source_length = 6, .padded = true}},
+      {"experts_grouped", grouped, {.batch = 3, .length = 7}},
+      {"experts_released", released, {.batch = 4, .length = 8, .source_length = 8, .padded = true}},
       {"experts", chosen, {.batch = 3, .length = 5, .padded = true}},
       {"experts_switched", switched, {.batch = 2, .length = 7}},
       {"experts_checkpointed", checkpointed, {.batch = 2, .length = 6}}};

@@ -83,7 +83,7 @@ TEST(List, ExplainsEverythingElse) {
     EXPECT_TRUE(std::filesystem::exists(std::filesystem::path(LONGSPAN_SOURCE_DIR) / b.page));
   }
   EXPECT_EQ(listed("conv").at("options")[0].at("name"), "width");
-  EXPECT_EQ(listed("experts").at("options").size(), 20);
+  EXPECT_EQ(listed("experts").at("options").size(), 21);
   for (const Preset& p : presets()) EXPECT_EQ(listed(p.name).at("source"), p.source);
   for (const RuleEntry& r : rules()) EXPECT_EQ(listed(r.name).at("summary"), r.summary);
   for (const TaskEntry& t : tasks()) {
