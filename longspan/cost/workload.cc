@@ -217,8 +217,14 @@ bool Workload::in_paper() const {
 }
 
 bool Workload::comparable() const {
-  return model.feed_forward == "dense" && !model.embedding_projection && model.stages.empty() &&
-         model.head != HeadKind::kPairs;
+  const auto are = [](const std::string& branches) {
+    return std::ranges::all_of(split_list(branches, '|'), [](const std::string& name) {
+      const BranchKind* kind = find_branch(name);
+      return kind == nullptr || kind->comparable;
+    });
+  };
+  return are(model.attention) && are(model.feed_forward) && !model.embedding_projection &&
+         model.stages.empty() && model.head != HeadKind::kPairs;
 }
 
 }  // namespace longspan

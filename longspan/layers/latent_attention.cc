@@ -52,15 +52,14 @@ LatentAttention::LatentAttention(Parameters& parameters, const std::string& name
       layer_(layer),
       rotary_(layer.rotary == nullptr || config.rope == 0 ? nullptr
                                                           : layer.rotary->of_heads(config.rope)),
-      query_down_(two_queries()
-                      ? std::optional<Linear>(std::in_place, parameters, name + ".query_down",
-                                              layer.d_model, config.query_rank, layer.bias,
-                                              layer.deviation)
-                      : std::nullopt),
-      query_norm_(two_queries() ? std::optional<Norm>(std::in_place, parameters,
-                                                      name + ".query_norm", NormKind::kRms,
-                                                      config.query_rank, kEpsilon)
+      query_down_(two_queries() ? std::optional<Linear>(
+                                      std::in_place, parameters, name + ".query_down",
+                                      layer.d_model, config.query_rank, layer.bias, layer.deviation)
                                 : std::nullopt),
+      query_norm_(two_queries()
+                      ? std::optional<Norm>(std::in_place, parameters, name + ".query_norm",
+                                            NormKind::kRms, config.query_rank, kEpsilon)
+                      : std::nullopt),
       query_(parameters, name + (two_queries() ? ".query_up" : ".query"),
              two_queries() ? config.query_rank : layer.d_model, heads() * key_width(),
              /*bias=*/false, layer.deviation),
@@ -285,7 +284,8 @@ void LatentAttention::decode_expanded(const BranchForward& call, const Kept& kep
     copy(remembered(cache, n), Heads::from_columns(low, pass.batch, 1));
   }
   expand(low, expanded, arena);
-  core_.forward({inputs(pass, kept[kQueries], expanded), combined(pass, kept[kCombined]), {}, arena});
+  core_.forward(
+      {inputs(pass, kept[kQueries], expanded), combined(pass, kept[kCombined]), {}, arena});
 }
 
 namespace {
@@ -329,20 +329,24 @@ void LatentAttention::decode_absorbed(const BranchForward& call, const Kept& kep
   if (config_.rope > 0) {
     copy(channels(q, config_.nope, config_.rope), channels(to, config_.rank, config_.rope));
   }
-  Heads y = Heads::from_columns(mixed, pass.batch, heads());
-  Heads all = Heads::from_columns(queries, pass.batch, heads());
-  const bool one = pass.length == 1;
-  if (one) {
-    const std::size_t groups = head_groups(pass.batch, heads());
-    y = as_rows(y, groups);
-    all = as_rows(all, groups);
+  // The heads of one token are rows that see the same keys; of a few tokens, one after the other.
+  const bool few = pass.length <= kFewQueries;
+  const std::size_t step = few ? 1 : pass.length;
+  for (std::size_t at = 0; at < pass.length; at += step) {
+    Heads y = Heads::from_columns(mixed, pass.batch, heads()).slice(at, step);
+    Heads all = Heads::from_columns(queries, pass.batch, heads()).slice(at, step);
+    if (few) {
+      const std::size_t groups = head_groups(pass.batch, heads());
+      y = as_rows(y, groups);
+      all = as_rows(all, groups);
+    }
+    AttentionInputs in;
+    in.q = all;
+    in.k = remembered(*call.beside.cache, n - pass.length + at + step);
+    in.v = channels(in.k, 0, config_.rank);
+    in.mask.causal = !few;
+    core_.forward({in, y, {}, arena});
   }
-  AttentionInputs in;
-  in.q = all;
-  in.k = remembered(*call.beside.cache, n);
-  in.v = channels(in.k, 0, config_.rank);
-  in.mask.causal = !one;
-  core_.forward({in, y, {}, arena});
   gemm_heads(Heads::from_columns(mixed, 1, heads()), up.slice(config_.nope, config_.value),
              /*transpose_w=*/true, Heads::from_columns(kept[kCombined], 1, heads()));
 }
@@ -391,16 +395,15 @@ void LatentAttention::attend_backward(const BranchBackward& call, Matrix dkeys,
     const std::size_t batch = run.pass.batch;
     const Heads dup = Heads::from_columns(run.rows(signals[kExpanded]), batch, heads());
     const Matrix sums = saved[kLogSums];
-    core_.backward(
-        {inputs(run.pass, run.rows(saved[kQueries]), run.rows(saved[kExpanded])),
-         combined(run.pass, run.rows(saved[kCombined])),
-         combined(run.pass, run.rows(dcombined)),
-         {sums.data + sums.rows * run.row, sums.rows * run.pass.rows()},
-         {.q = Heads::from_columns(run.rows(signals[kQueries]), batch, heads()),
-          .k = Heads::from_columns(run.rows(dkeys), batch, heads()),
-          .v = channels(dup, config_.nope, config_.value)},
-         {},
-         arena});
+    core_.backward({inputs(run.pass, run.rows(saved[kQueries]), run.rows(saved[kExpanded])),
+                    combined(run.pass, run.rows(saved[kCombined])),
+                    combined(run.pass, run.rows(dcombined)),
+                    {sums.data + sums.rows * run.row, sums.rows * run.pass.rows()},
+                    {.q = Heads::from_columns(run.rows(signals[kQueries]), batch, heads()),
+                     .k = Heads::from_columns(run.rows(dkeys), batch, heads()),
+                     .v = channels(dup, config_.nope, config_.value)},
+                    {},
+                    arena});
   });
 }
 

@@ -9,11 +9,11 @@
 #include "longspan/base/parallel.h"
 #include "longspan/kernels/rows/draw_normal.h"
 #include "longspan/layers/branches.h"
-#include "longspan/layers/latent_attention_ref.h"
 #include "longspan/testing/allocations.h"
 #include "longspan/testing/check_branch.h"
 #include "longspan/testing/check_layer.h"
 #include "longspan/testing/dry_branch.h"
+#include "longspan/testing/latent_reference.h"
 #include "longspan/testing/temporary_directory.h"
 
 namespace longspan {
@@ -208,14 +208,18 @@ TEST(LatentAttention, DecodesAsTheWholeInEitherForm) {
         std::vector<float> x = testing::random_values(kBatch * kLength * kModel, 5);
         std::vector<float> whole(x.size());
         Arena arena(1U << 22U);
-        built.layer->forward({pass_of(kBatch, kLength), Matrix(x.data(), kBatch * kLength, kModel),
-                              Matrix(whole.data(), kBatch * kLength, kModel), nullptr, {}, arena});
+        built.layer->forward({pass_of(kBatch, kLength),
+                              Matrix(x.data(), kBatch * kLength, kModel),
+                              Matrix(whole.data(), kBatch * kLength, kModel),
+                              nullptr,
+                              {},
+                              arena});
         const std::vector<double> want(whole.begin(), whole.end());
         for (const std::size_t piece : {1U, 2U, 5U, 9U, 20U, 37U}) {
           const Decoded got = decode(built, x, kBatch, kLength, piece);
-          testing::expect_close(got.y, want, 3e-6,
-                                fmt::format("{} heads, form {}, pieces of {}", heads,
-                                            name_of(form), piece));
+          testing::expect_close(
+              got.y, want, 3e-6,
+              fmt::format("{} heads, form {}, pieces of {}", heads, name_of(form), piece));
         }
       }
     }

@@ -240,25 +240,25 @@ void copy(ConstHeads x, Heads y) {
 
 void sum_heads(ConstHeads x, Heads y) {
   require(x.heads > 0 && y.heads == 1 && x.batch == y.batch && x.n == y.n && x.d == y.d,
-          "[sum_heads] [{}, {}, {}, {}] and [{}, {}, {}, {}]; need one head of equal shape", x.batch,
-          x.heads, x.n, x.d, y.batch, y.heads, y.n, y.d);
+          "[sum_heads] [{}, {}, {}, {}] and [{}, {}, {}, {}]; need one head of equal shape",
+          x.batch, x.heads, x.n, x.d, y.batch, y.heads, y.n, y.d);
   const std::size_t rows = x.batch * x.n;
   const Called called([&] {
     return row_call(Op::kAdd, {}, rows, x.d, Kind::kAdd, x.heads - 1, 4 * (x.heads + 1));
   });
   if (called.dry()) return;
-  detail::in_pieces(
-      rows, detail::rows_per_piece(x.heads * x.d), [&](std::size_t begin, std::size_t end) {
-        for (std::size_t r = begin; r < end; ++r) {
-          const std::size_t b = r / x.n;
-          const std::size_t i = r % x.n;
-          float* to = y.head(b, 0).row_data(i);
-          std::copy_n(x.head(b, 0).row_data(i), x.d, to);
-          for (std::size_t h = 1; h < x.heads; ++h) {
-            HWY_DYNAMIC_DISPATCH(add_to)(x.head(b, h).row_data(i), to, x.d);
-          }
-        }
-      });
+  detail::in_pieces(rows, detail::rows_per_piece(x.heads * x.d),
+                    [&](std::size_t begin, std::size_t end) {
+                      for (std::size_t r = begin; r < end; ++r) {
+                        const std::size_t b = r / x.n;
+                        const std::size_t i = r % x.n;
+                        float* to = y.head(b, 0).row_data(i);
+                        std::copy_n(x.head(b, 0).row_data(i), x.d, to);
+                        for (std::size_t h = 1; h < x.heads; ++h) {
+                          HWY_DYNAMIC_DISPATCH(add_to)(x.head(b, h).row_data(i), to, x.d);
+                        }
+                      }
+                    });
 }
 
 }  // namespace longspan

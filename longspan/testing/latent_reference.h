@@ -52,8 +52,7 @@ Tensor<S> sequence(const LatentReference& l, const Weights& w, const Tensor<S>& 
     q = linear(w, l.name + ".query_up", norm(w, l.name + ".query_norm", "rms", epsilon, low));
   }
   const Tensor<S> low = linear(w, l.name + ".key_down", x);
-  const Tensor<S> latent =
-      norm(w, l.name + ".key_norm", "rms", epsilon, columns(low, 0, c.rank));
+  const Tensor<S> latent = norm(w, l.name + ".key_norm", "rms", epsilon, columns(low, 0, c.rank));
   const Tensor<S> up = linear(w, l.name + ".key_up", latent);
   const Tensor<S> q_nope = part(q, l.heads, 0, c.nope);
   const Tensor<S> k_nope = part(up, l.heads, 0, c.nope);
@@ -81,8 +80,8 @@ Tensor<S> sequence(const LatentReference& l, const Weights& w, const Tensor<S>& 
       for (std::size_t j = 0; j < x.rows && real_part(sum) != 0.0; ++j) {
         S weight = p[j] / sum;
         if (l.dropout.active()) {
-          weight *= double(l.dropout.factor(std::uint32_t(plane + h), std::uint32_t(i),
-                                            std::uint32_t(j)));
+          weight *= double(
+              l.dropout.factor(std::uint32_t(plane + h), std::uint32_t(i), std::uint32_t(j)));
         }
         for (std::size_t a = 0; a < c.value; ++a) {
           y(i, h * c.value + a) += weight * v(j, h * c.value + a);
@@ -101,8 +100,7 @@ Tensor<S> latent_attention(const LatentReference& l, const Weights& w, const Ten
   std::size_t first = 0;
   for (std::size_t b = 0; b < l.rows.size(); ++b) {
     Tensor<S> own(l.rows[b], x.cols);
-    std::copy_n(x.data.begin() + std::ptrdiff_t(first * x.cols), own.data.size(),
-                own.data.begin());
+    std::copy_n(x.data.begin() + std::ptrdiff_t(first * x.cols), own.data.size(), own.data.begin());
     const Tensor<S> out = latent_reference::sequence(l, w, own, l.real[b], b * l.heads);
     y.cols = out.cols;
     y.rows += out.rows;
