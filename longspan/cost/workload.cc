@@ -7,6 +7,7 @@
 #include "longspan/base/config.h"
 #include "longspan/cost/rules.h"
 #include "longspan/layers/branches.h"
+#include "longspan/layers/loss.h"
 
 namespace longspan {
 namespace {
@@ -221,13 +222,21 @@ bool Workload::in_paper() const {
 }
 
 bool Workload::comparable() const {
-  const Wiring wiring = model.wiring;
-  const bool wired =
-      wiring == Wiring::kPostNorm || wiring == Wiring::kPreNorm || wiring == Wiring::kReversible;
-  return wired && model.first_norm && model.query_norm == QueryNorm::kNone &&
-         model.feed_forward == "dense" && !model.embedding_projection &&
-         model.embedding_width == 0 && !model.decoder_norm_first && model.stages.empty() &&
-         model.head != HeadKind::kPairs && model.head != HeadKind::kStates;
+  const auto are = [](const std::string& branches) {
+    return std::ranges::all_of(split_list(branches, '|'), [](const std::string& name) {
+      const BranchKind* kind = find_branch(name);
+      return kind == nullptr || kind->comparable;
+    });
+  };
+  const ModelConfig& m = model;
+  const bool wired = m.wiring == Wiring::kPostNorm || m.wiring == Wiring::kPreNorm ||
+                     m.wiring == Wiring::kReversible;
+  const bool plain = m.first_norm && m.query_norm == QueryNorm::kNone && !m.embedding_projection &&
+                     m.embedding_width == 0 && !m.decoder_norm_first &&
+                     m.stem == StemKind::kTokens && m.stages.empty();
+  return wired && plain && are(m.attention) && are(m.feed_forward) &&
+         m.head != HeadKind::kPairs && m.head != HeadKind::kStates && m.pair_classes == 0 &&
+         make_loss(m.loss)->without_backward();
 }
 
 }  // namespace longspan

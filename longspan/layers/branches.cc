@@ -88,12 +88,14 @@ constexpr std::array kBranches = {
                "docs/mixing/conv.md", &option_texts<ShortConvolutionConfig>},
     BranchKind{LatentAttention::kName, BranchRole::kMixer, "attention", MultiHeadAttention::kMeter,
                "attention whose keys and values come from a narrow latent", &make_latent,
-               "docs/mixing/latent.md", &option_texts<LatentAttentionConfig>, /*heads=*/true},
+               "docs/mixing/latent.md", &option_texts<LatentAttentionConfig>, /*heads=*/true,
+               /*comparable=*/false},
     BranchKind{"dense", BranchRole::kFeedForward, "feed_forward", FeedForward::kMeter,
                "two matrices and an activation, gated if asked", &make_dense},
     BranchKind{"experts", BranchRole::kFeedForward, "feed_forward", FeedForward::kMeter,
                "feed-forwards among which a router chooses", &make_experts,
-               "docs/layers/experts.md", &option_texts<ExpertsConfig>},
+               "docs/layers/experts.md", &option_texts<ExpertsConfig>, /*heads=*/false,
+               /*comparable=*/false},
 };
 
 std::string_view name_part(std::string_view specification) {

@@ -45,6 +45,7 @@ struct BranchKind {
   std::string_view page = {};                      // of the documentation
   std::vector<OptionText> (*options)() = nullptr;  // null: it has none
   bool heads = false;                              // it has queries and keys, which may be rotated
+  bool comparable = true;                          // rules may compare two of its passes
 };
 std::span<const BranchKind> branch_kinds();
 

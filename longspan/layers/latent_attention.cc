@@ -329,20 +329,24 @@ void LatentAttention::decode_absorbed(const BranchForward& call, const Kept& kep
   if (config_.rope > 0) {
     copy(channels(q, config_.nope, config_.rope), channels(to, config_.rank, config_.rope));
   }
-  Heads y = Heads::from_columns(mixed, pass.batch, heads());
-  Heads all = Heads::from_columns(queries, pass.batch, heads());
-  const bool one = pass.length == 1;
-  if (one) {
-    const std::size_t groups = head_groups(pass.batch, heads());
-    y = as_rows(y, groups);
-    all = as_rows(all, groups);
+  // The heads of one token are rows that see the same keys; of a few tokens, one after the other.
+  const bool few = pass.length <= kFewQueries;
+  const std::size_t step = few ? 1 : pass.length;
+  for (std::size_t at = 0; at < pass.length; at += step) {
+    Heads y = Heads::from_columns(mixed, pass.batch, heads()).slice(at, step);
+    Heads all = Heads::from_columns(queries, pass.batch, heads()).slice(at, step);
+    if (few) {
+      const std::size_t groups = head_groups(pass.batch, heads());
+      y = as_rows(y, groups);
+      all = as_rows(all, groups);
+    }
+    AttentionInputs in;
+    in.q = all;
+    in.k = remembered(*call.beside.cache, n - pass.length + at + step);
+    in.v = channels(in.k, 0, config_.rank);
+    in.mask.causal = !few;
+    core_.forward({in, y, {}, arena});
   }
-  AttentionInputs in;
-  in.q = all;
-  in.k = remembered(*call.beside.cache, n);
-  in.v = channels(in.k, 0, config_.rank);
-  in.mask.causal = !one;
-  core_.forward({in, y, {}, arena});
   gemm_heads(Heads::from_columns(mixed, 1, heads()), up.slice(config_.nope, config_.value),
              /*transpose_w=*/true, Heads::from_columns(kept[kCombined], 1, heads()));
 }

@@ -9,11 +9,11 @@
 #include "longspan/base/parallel.h"
 #include "longspan/kernels/rows/draw_normal.h"
 #include "longspan/layers/branches.h"
-#include "longspan/layers/latent_attention_ref.h"
 #include "longspan/testing/allocations.h"
 #include "longspan/testing/check_branch.h"
 #include "longspan/testing/check_layer.h"
 #include "longspan/testing/dry_branch.h"
+#include "longspan/testing/latent_reference.h"
 #include "longspan/testing/temporary_directory.h"
 
 namespace longspan {
@@ -278,26 +278,33 @@ TEST(LatentAttention, ExpandsUpToWhereThatCostsNoMore) {
   }
 }
 
+// What `count` tokens of two sequences take, position by position, never becomes less.
+void expect_growing_memory(const Built& built, std::size_t count, std::size_t length) {
+  const Dry dry;
+  DecodeCache cache{.batch = 2, .capacity = length};
+  built.layer->size_cache(0, cache);
+  cache.data = Dry::memory<float>(cache.floats).data();
+  Beside beside;
+  beside.cache = &cache;
+  const Matrix x(Dry::memory<float>(2 * count * kModel).data(), 2 * count, kModel);
+  std::size_t before = 0;
+  for (; cache.used + count <= length; cache.used += count) {
+    Arena arena = Arena::dry();
+    built.layer->forward({pass_of(2, count), x, x, nullptr, beside, arena});
+    ASSERT_GE(arena.peak(), before) << count << " behind " << cache.used;
+    before = arena.peak();
+  }
+}
+
 // A booking for the first and the last position holds for those between them.
 TEST(LatentAttention, LaterPositionsTakeWhatEarlierOnesTook) {
-  const Built built({.config = small()});
-  constexpr std::size_t kLength = 400;
-  for (const std::size_t count : {1U, 3U, 4U, 5U, 50U}) {
-    const Dry dry;
-    DecodeCache cache{.batch = 2, .capacity = kLength};
-    built.layer->size_cache(0, cache);
-    cache.data = Dry::memory<float>(cache.floats).data();
-    Beside beside;
-    beside.cache = &cache;
-    const Matrix x(Dry::memory<float>(2 * count * kModel).data(), 2 * count, kModel);
-    std::size_t before = 0;
-    for (; cache.used + count <= kLength; cache.used += count) {
-      Arena arena = Arena::dry();
-      built.layer->forward({pass_of(2, count), x, x, nullptr, beside, arena});
-      ASSERT_GE(arena.peak(), before) << count << " behind " << cache.used;
-      before = arena.peak();
-    }
-  }
+  const Built narrow({.config = small(), .rotated = false});
+  for (const std::size_t count : {1U, 3U, 4U, 5U, 50U}) expect_growing_memory(narrow, count, 400);
+  // 170 tokens are expanded behind at most 21,802 others.
+  const Built wide({.config = {}, .rotated = false});
+  EXPECT_EQ(wide.layer->most_expanded(170), 21972U);
+  EXPECT_GT(wide.layer->most_expanded(171), 1'000'000'000U);
+  for (const std::size_t count : {1U, 170U, 171U}) expect_growing_memory(wide, count, 30'000);
 }
 
 // Channels that are rotated as neighbours or as halves are the same but for their order.
