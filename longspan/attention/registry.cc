@@ -17,6 +17,7 @@
 #include "longspan/attention/pattern/bigbird.h"
 #include "longspan/attention/pattern/local.h"
 #include "longspan/attention/pattern/longformer.h"
+#include "longspan/attention/pattern/staggered.h"
 #include "longspan/attention/pattern/transient_global.h"
 #include "longspan/attention/pattern/window.h"
 #include "longspan/attention/position/deberta.h"
@@ -167,6 +168,10 @@ constexpr std::array kMechanisms = {
         "a sliding window and one key for the sum of every block of tokens",
         "single tokens outside the window, which are heard of in sums of their blocks",
         {"radius=63", "block=64"}),
+    entry<StaggeredAttention, StaggeredConfig>(
+        MechanismClass::kFixedPattern, "O(n·block)", "O(n)",
+        "exact over a block of tokens, which odd layers shift by half, and global tokens", kOutside,
+        {"block=128", "block=256,globals=32"}),
 };
 
 }  // namespace
