@@ -49,6 +49,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"gelu", Activation::kGelu, false, true, 1, 17, 8, 33},
                       Case{"gelu_tanh", Activation::kGeluTanh, false, false, 3, 3, 5, 17},
                       Case{"tanh", Activation::kTanh, false, true, 2, 2, 9, 9},
+                      Case{"quick_gelu", Activation::kQuickGelu, false, true, 2, 3, 6, 9},
+                      Case{"relu2", Activation::kRelu2, true, true, 2, 5, 7, 9},
                       Case{"swiglu", Activation::kSilu, true, false, 2, 7, 6, 11},
                       Case{"gated_gelu_with_bias", Activation::kGelu, true, true, 1, 5, 9, 17}),
     [](const auto& instance) { return instance.param.name; });

@@ -74,11 +74,13 @@ std::int64_t ConfigFields::token(const char* key) const {
 }
 
 Activation ConfigFields::activation(const char* key, std::string_view otherwise) const {
-  static constexpr std::array<std::pair<std::string_view, Activation>, 7> kKnown = {
+  static constexpr std::array<std::pair<std::string_view, Activation>, 9> kKnown = {
       {{"gelu", Activation::kGelu},
        {"gelu_new", Activation::kGeluTanh},
        {"gelu_pytorch_tanh", Activation::kGeluTanh},
+       {"quick_gelu", Activation::kQuickGelu},
        {"relu", Activation::kRelu},
+       {"relu2", Activation::kRelu2},
        {"silu", Activation::kSilu},
        {"swish", Activation::kSilu},
        {"tanh", Activation::kTanh}}};

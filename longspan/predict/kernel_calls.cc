@@ -116,8 +116,9 @@ void RowCalls::norms() {
 }
 
 void RowCalls::activations() {
-  for (const Activation f : {Activation::kRelu, Activation::kGelu, Activation::kGeluTanh,
-                             Activation::kSilu, Activation::kTanh}) {
+  for (const Activation f :
+       {Activation::kRelu, Activation::kGelu, Activation::kGeluTanh, Activation::kSilu,
+        Activation::kTanh, Activation::kQuickGelu, Activation::kRelu2}) {
     const std::string name(name_of(f));
     add("activation " + name, [&p = pool_, r = rows_, c = cols_, f] {
       const Matrix z = p.matrix(r, c);

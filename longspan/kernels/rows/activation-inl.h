@@ -82,6 +82,31 @@ struct Silu {
   }
 };
 
+// s = σ(c·x), c = 1.702; x·s; s + c·x·σ'(c·x)
+struct QuickGelu {
+  static constexpr float kFactor = 1.702F;
+  static constexpr float kBound = 60.0F;
+  HWY_INLINE V scaled(V x) const { return hn::Mul(hn::Set(D(), kFactor), x); }
+  HWY_INLINE V value(V x) const { return hn::Mul(at_least(-kBound, x), sigmoid_of(scaled(x))); }
+  HWY_INLINE ValueAndSlope both(V x) const {
+    const Logistic s = logistic_of(scaled(x));
+    return {hn::Mul(at_least(-kBound, x), s.value),
+            hn::MulAdd(scaled(within(kBound, x)), s.slope, s.value)};
+  }
+};
+
+// r = max(x, 0); r²; 2r
+struct Relu2 {
+  HWY_INLINE V value(V x) const {
+    const V r = at_least(0.0F, x);
+    return hn::Mul(r, r);
+  }
+  HWY_INLINE ValueAndSlope both(V x) const {
+    const V r = at_least(0.0F, x);
+    return {hn::Mul(r, r), hn::Add(r, r)};
+  }
+};
+
 // 1/cosh²(x) = 4t/(1 + t)², t = e^(−2|x|), which keeps its digits where 1 − tanh² has none.
 struct TanH {
   HWY_INLINE V value(V x) const { return tanh_of(x); }
@@ -106,6 +131,10 @@ HWY_INLINE void with_activation(Activation f, const Body& body) {
       return body(Silu());
     case Activation::kTanh:
       return body(TanH());
+    case Activation::kQuickGelu:
+      return body(QuickGelu());
+    case Activation::kRelu2:
+      return body(Relu2());
   }
 }
 

@@ -87,8 +87,11 @@ void require_same(ConstMatrix a, ConstMatrix b) {
 //              13 as in the literature, ·dh
 //   silu       x/(1 + e^−x): −, e, +, /; σ 4, σ·(1 + x·(1 − σ)) 4, ·dh
 //   tanh       tanh; dh/cosh²(x): cosh, square, division
+//   quick-gelu x·σ(c·x): ·, σ as above, ·; z = c·x 1, σ 4, σ·(1 + z·(1 − σ)) 4, ·dh
+//   relu2      max(x, 0)²: comparison, ·; comparison, ·2, ·dh
 ActivationFlops flops_of(Activation activation) {
-  constexpr std::array<ActivationFlops, 5> kFlops = {{{1, 1}, {5, 11}, {8, 14}, {4, 9}, {1, 3}}};
+  constexpr std::array<ActivationFlops, 7> kFlops = {
+      {{1, 1}, {5, 11}, {8, 14}, {4, 9}, {1, 3}, {5, 10}, {2, 3}}};
   return kFlops[static_cast<std::size_t>(activation)];
 }
 

@@ -5,6 +5,8 @@
 //   kGeluTanh  ½·x·(1 + tanh(√(2/π)·(x + 0.044715·x³)))
 //   kSilu      x·σ(x) = x/(1 + e^−x)
 //   kTanh      tanh(x)
+//   kQuickGelu x·σ(1.702·x)
+//   kRelu2     max(x, 0)²
 #pragma once
 
 #include <cstdint>
@@ -14,9 +16,10 @@
 
 namespace longspan {
 
-enum class Activation : std::uint8_t { kRelu, kGelu, kGeluTanh, kSilu, kTanh };
-constexpr Names<5> names_of(Activation /*kind*/) {
-  return {"model", "activation", {"relu", "gelu", "gelu-tanh", "silu", "tanh"}};
+enum class Activation : std::uint8_t { kRelu, kGelu, kGeluTanh, kSilu, kTanh, kQuickGelu, kRelu2 };
+constexpr Names<7> names_of(Activation /*kind*/) {
+  return {
+      "model", "activation", {"relu", "gelu", "gelu-tanh", "silu", "tanh", "quick-gelu", "relu2"}};
 }
 
 // FLOPs per element, as metered; exp, erf, tanh, compare and divide count 1 each. Backward includes

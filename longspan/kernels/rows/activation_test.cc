@@ -21,7 +21,8 @@ using testing::for_each_thread_count;
 using testing::GuardedMatrix;
 
 constexpr Activation kAll[] = {Activation::kRelu, Activation::kGelu, Activation::kGeluTanh,
-                               Activation::kSilu, Activation::kTanh};
+                               Activation::kSilu, Activation::kTanh, Activation::kQuickGelu,
+                               Activation::kRelu2};
 constexpr double kEpsilon = std::numeric_limits<float>::epsilon();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
@@ -52,6 +53,13 @@ ValueAndSlope reference(Activation f, double x) {
     }
     case Activation::kTanh:
       return {std::tanh(x), 1.0 / (std::cosh(x) * std::cosh(x))};
+    case Activation::kQuickGelu: {
+      const double z = 1.702 * x;
+      const double s = 1.0 / (1.0 + std::exp(-z));
+      return {x * s, s + z * s / (1.0 + std::exp(z))};
+    }
+    case Activation::kRelu2:
+      return {x > 0.0 ? x * x : 0.0, 2.0 * std::max(x, 0.0)};
   }
   return {};
 }
@@ -66,6 +74,8 @@ double exponent(Activation f, double x) {
       return 2.0 * 1.6 * std::fabs(x + 0.044715 * x * x * x);
     case Activation::kSilu:
       return std::fabs(x);
+    case Activation::kQuickGelu:
+      return 2.0 * 1.702 * std::fabs(x);
     default:
       return 0.0;
   }
@@ -125,6 +135,11 @@ TEST(Activation, LimitsAreReachedWithoutNaN) {
                           {dz.data(), 1, dz.size()});
       for (std::size_t j = 0; j < 6; ++j) {
         const bool up = x[j] > 0;
+        if (f == Activation::kRelu2) {
+          EXPECT_EQ(h[j], up ? x[j] * x[j] : 0.0F) << x[j];
+          EXPECT_EQ(dz[j], up ? 2.0F * x[j] : 0.0F) << x[j];
+          continue;
+        }
         const float limit = f == Activation::kTanh ? (up ? 1.0F : -1.0F) : (up ? x[j] : 0.0F);
         EXPECT_EQ(h[j], limit) << x[j];
         EXPECT_NEAR(dz[j], f == Activation::kTanh ? 0.0F : (up ? 1.0F : 0.0F), 1e-30) << x[j];
