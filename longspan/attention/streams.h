@@ -60,7 +60,8 @@ struct Streams {
   std::size_t output_width = 0;  // of a head
 
   // q, k and v, as most want them. Cross-attention takes k and v from the context.
-  static Streams qkv(const AttentionLayout& layout);
+  // Keys without a bias where the others have one are projected by themselves.
+  static Streams qkv(const AttentionLayout& layout, bool key_bias = true);
   // The keys are the queries.
   static Streams shared_qk(const AttentionLayout& layout);
 

@@ -274,7 +274,9 @@ Abilities FlashAttention::can(const FlashConfig& config) {
           "[flash] {} buckets over a span of {}; need a span beyond the buckets of one distance",
           config.buckets, config.span);
   Abilities able = Abilities::all();
-  able.exact = config == FlashConfig{};
+  FlashConfig plain;
+  plain.key_bias = config.key_bias;
+  able.exact = config == plain;
   able.cross = !config.places();
   return able;
 }

@@ -67,6 +67,7 @@ struct FlashConfig {
   std::size_t buckets = 32;
   std::size_t span = 128;
   bool two_sided = true;
+  bool key_bias = true;
 
   bool operator==(const FlashConfig&) const = default;
   template <class See>
@@ -81,6 +82,7 @@ struct FlashConfig {
     see("buckets", buckets, "buckets: how many, of all distances", from_to(4, 65536));
     see("span", span, "buckets: the distance from which on all share the last", from_to(4, 1e6));
     see("two_sided", two_sided, "buckets: later keys have half of them");
+    see("key_bias", key_bias, "keys have a bias where queries and values have one");
   }
 
   bool bounded() const { return before != kAll || after != kAll; }
@@ -96,6 +98,9 @@ class FlashAttention final : public Attention {
   explicit FlashAttention(const FlashConfig& config = {});
   FlashAttention(const FlashConfig& config, const AttentionSite& site);
   static Abilities can(const FlashConfig& config);
+  static Streams streams(const FlashConfig& config, const AttentionLayout& layout) {
+    return Streams::qkv(layout, config.key_bias);
+  }
   std::string_view name() const override { return kName; }
   AttentionCost cost(const AttentionShape& shape) const override;
   std::size_t reads_back() const override { return reach().before; }

@@ -29,9 +29,13 @@
 namespace longspan {
 
 struct FullConfig {
+  bool key_bias = true;
+
   bool operator==(const FullConfig&) const = default;
   template <class See>
-  void visit(See /*see*/) {}
+  void visit(See see) {
+    see("key_bias", key_bias, "keys have a bias where queries and values have one");
+  }
 };
 
 class FullAttention final : public Attention {
@@ -42,6 +46,9 @@ class FullAttention final : public Attention {
       "y = softmax(S)·v";
   explicit FullAttention(const FullConfig& config = {}) : Attention(can(config)) {}
   static Abilities can(const FullConfig& /*config*/) { return Abilities::all(); }
+  static Streams streams(const FullConfig& config, const AttentionLayout& layout) {
+    return Streams::qkv(layout, config.key_bias);
+  }
   std::string_view name() const override { return kName; }
   AttentionCost cost(const AttentionShape& shape) const override;
 
