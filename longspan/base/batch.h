@@ -23,12 +23,16 @@ struct Batch {
   std::size_t batch = 0;
   std::size_t length = 0;                // of the longest
   std::span<const std::int32_t> tokens;  // [batch·length]
-  // In place of tokens: [batch·inputs], or [batch·length·inputs] where every position has its own.
+  // In place of tokens, or of the source where there is one: [batch·inputs] of a perceptron; what a
+  // stem reads (layers/stem.h), pixels or frames; or [batch·length·inputs] where every position has
+  // its own.
   std::span<const float> features;
   std::span<const float> times;  // [batch·length], when each position happened
   // [batch·length], or [batch] for a classifier, or [batch/2] for one of pairs, sequences 2i and
-  // 2i + 1; kIgnoredTarget does not count.
+  // 2i + 1, or [2·batch] of spans, where each begins and ends; kIgnoredTarget does not count.
   std::span<const std::int32_t> targets;
+  // [batch], of a second head for whole sequences (layers/sentence_head.h), beside the targets.
+  std::span<const std::int32_t> sentence_targets;
   // In place of targets, for losses of numbers: as many per row as the head has outputs.
   std::span<const float> values;
   // Of losses that compare a model with its teacher: the teacher's scores of every row, as many as

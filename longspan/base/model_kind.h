@@ -19,9 +19,19 @@ constexpr Names<5> names_of(HeadKind /*kind*/) {
   return {"model", "head", {"lm", "classifier", "tagger", "pairs", "states"}};
 }
 
-// What a head of sequences reads.
-enum class Pool : std::uint8_t { kFirst, kMean };
-constexpr Names<2> names_of(Pool /*kind*/) { return {"model", "pool", {"first", "mean"}}; }
+// What a head of sequences reads: of the last, the last real token; of the largest, the first of
+// those with the largest id.
+enum class Pool : std::uint8_t { kFirst, kMean, kLast, kLargest };
+constexpr Names<4> names_of(Pool /*kind*/) {
+  return {"model", "pool", {"first", "mean", "last", "largest"}};
+}
+
+// What makes the first states of an encoder (layers/stem.h): a look-up of tokens, or of an image its
+// patches, or of sound two convolutions.
+enum class StemKind : std::uint8_t { kTokens, kPatches, kSound };
+constexpr Names<3> names_of(StemKind /*kind*/) {
+  return {"model", "stem", {"tokens", "patches", "sound"}};
+}
 
 // Where a layer's norms stand (layers/residual.h). Parallel: all branches of a layer read the same.
 enum class Wiring : std::uint8_t {

@@ -32,7 +32,9 @@ struct Pass {
   std::size_t length = 0;                 // tokens per sequence, of the longest
   std::span<const std::int32_t> lengths;  // real tokens of each sequence; empty = all
   bool packed = false;                    // the context too
-  bool typed = false;                     // token types are given
+  // Tokens of every row, of a head that looks for one of them.
+  std::span<const std::int32_t> tokens;
+  bool typed = false;  // token types are given
   // They, of every row, for attention that reads them.
   std::span<const std::int32_t> token_types;
   // Tokens that see and are seen by all, of every row; empty = the mechanism's own choice.

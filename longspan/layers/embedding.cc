@@ -10,14 +10,21 @@
 namespace longspan {
 
 Embedding::Embedding(Parameters& parameters, const std::string& name, const EmbeddingConfig& config)
-    : Embedding(parameters, name, config,
-                parameters.declare(name + ".tokens", config.vocab,
-                                   config.width == 0 ? config.d_model : config.width,
-                                   Initializer::normal(config.deviation), Role::kEmbedding)) {}
+    : Embedding(
+          parameters, name, config,
+          config.stem.kind != StemKind::kTokens
+              ? nullptr
+              : &parameters.declare(name + ".tokens", config.vocab,
+                                    config.width == 0 ? config.d_model : config.width,
+                                    Initializer::normal(config.deviation), Role::kEmbedding)) {}
 
 Embedding::Embedding(Parameters& parameters, const std::string& name, const EmbeddingConfig& config,
-                     Parameter& table)
-    : config_(config), table_(&table) {
+                     Parameter* table)
+    : config_(config), table_(table) {
+  config_.stem.width = width();
+  stem_ = make_stem(parameters, name, config_.stem);
+  require((stem_ == nullptr) != (table_ == nullptr),
+          "[embedding] a stem beside a table of tokens, or neither; need one of them");
   const auto declare = [&](const char* own, std::size_t rows, std::size_t cols) {
     return &parameters.declare(name + own, rows, cols, Initializer::normal(config.deviation),
                                Role::kEmbedding);
@@ -47,18 +54,17 @@ Embedding::Embedding(Parameters& parameters, const std::string& name, const Embe
 }
 
 void Embedding::check(const Pass& pass, const TokenInput& input) const {
-  require(!pass.packed || input.tokens.size() == pass.rows(),
-          "[embedding] {} tokens; need {} of {} packed sequences", input.tokens.size(), pass.rows(),
-          pass.batch);
-  require(input.tokens.size() == pass.rows(), "[embedding] {} tokens; need {} sequences of {}",
-          input.tokens.size(), pass.batch, pass.length);
+  if (stem_ != nullptr) {
+    const std::size_t each = stem_->features(pass.length);
+    require(pass.lengths.empty() && !pass.packed && input.features.size() == pass.batch * each,
+            "[embedding] {} features of {} sequences; need {} of each, and no lengths",
+            input.features.size(), pass.batch, each);
+  } else {
+    check_tokens(pass, input);
+  }
   require(!adds_positions() || input.first_position + pass.length <= config_.max_length,
           "[embedding] position {} is asked for; the model has {}",
           input.first_position + pass.length, config_.max_length);
-  for (const std::int32_t token : input.tokens) {
-    require(token >= 0 && static_cast<std::size_t>(token) < config_.vocab,
-            "[embedding] token {} is outside the vocabulary of {}", token, config_.vocab);
-  }
   require(config_.positions != PositionKind::kTemporal || input.times.size() == pass.rows(),
           "[embedding] {} times for {} tokens; need as many", input.times.size(), pass.rows());
   require(input.types.empty() || input.types.size() == pass.rows(),
@@ -67,6 +73,18 @@ void Embedding::check(const Pass& pass, const TokenInput& input) const {
   for (const std::int32_t type : input.types) {
     require(type >= 0 && static_cast<std::size_t>(type) < config_.token_types,
             "[embedding] token type {}; the model has {}", type, config_.token_types);
+  }
+}
+
+void Embedding::check_tokens(const Pass& pass, const TokenInput& input) const {
+  require(!pass.packed || input.tokens.size() == pass.rows(),
+          "[embedding] {} tokens; need {} of {} packed sequences", input.tokens.size(), pass.rows(),
+          pass.batch);
+  require(input.tokens.size() == pass.rows(), "[embedding] {} tokens; need {} sequences of {}",
+          input.tokens.size(), pass.batch, pass.length);
+  for (const std::int32_t token : input.tokens) {
+    require(token >= 0 && static_cast<std::size_t>(token) < config_.vocab,
+            "[embedding] token {} is outside the vocabulary of {}", token, config_.vocab);
   }
 }
 
@@ -132,18 +150,17 @@ Matrix Embedding::embed(const Pass& pass, const TokenInput& input, EmbeddingSave
                         Arena& arena) const {
   const Place::Scope place(kMeter, Phase::kForward);
   const Matrix x = arena.matrix(pass.rows(), config_.d_model);
-  Norm::Saved* norm_saved = saved == nullptr ? nullptr : &saved->norm;
-  if (saved != nullptr && norm_ != nullptr) *norm_saved = norm_->save(pass.rows(), arena);
+  if (saved != nullptr && norm_ != nullptr) saved->norm = norm_->save(pass.rows(), arena);
   if (!projection_) {
-    assemble(pass, input, {x, {}}, nullptr, norm_saved, arena);
+    assemble(pass, input, {x, {}}, nullptr, saved, arena);
   } else if (saved != nullptr) {
     saved->projected = arena.matrix(pass.rows(), width());
-    assemble(pass, input, {saved->projected, {}}, nullptr, norm_saved, arena);
+    assemble(pass, input, {saved->projected, {}}, nullptr, saved, arena);
     projection_->forward(saved->projected, x);
   } else {
     const Arena::Frame frame(arena);
     const Matrix before = arena.matrix(pass.rows(), width());
-    assemble(pass, input, {before, {}}, nullptr, norm_saved, arena);
+    assemble(pass, input, {before, {}}, nullptr, saved, arena);
     projection_->forward(before, x);
   }
   finish(pass, x);
@@ -152,24 +169,30 @@ Matrix Embedding::embed(const Pass& pass, const TokenInput& input, EmbeddingSave
 
 void Embedding::observe(const Pass& pass, const TokenInput& input, const EmbeddingOutputs& outputs,
                         const Perturbation* error, Norm::Saved* saved, Arena& arena) const {
-  require(!projection_,
-          "[rule] the outputs of a projected embedding cannot be compared between two passes; need "
-          "backpropagation");
-  assemble(pass, input, outputs, error, saved, arena);
+  require(!projection_ && stem_ == nullptr,
+          "[rule] the outputs of a projected embedding or a stem cannot be compared between two "
+          "passes; need backpropagation");
+  EmbeddingSaved own;
+  if (saved != nullptr) own.norm = *saved;
+  assemble(pass, input, outputs, error, saved == nullptr ? nullptr : &own, arena);
   finish(pass, outputs.x);
 }
 
 void Embedding::assemble(const Pass& pass, const TokenInput& input, const EmbeddingOutputs& outputs,
-                         const Perturbation* error, Norm::Saved* saved, Arena& arena) const {
+                         const Perturbation* error, EmbeddingSaved* saved, Arena& arena) const {
   const Place::Scope scope(kMeter, Phase::kForward);
   const Matrix x = outputs.x;
-  gather_rows(table_->weights(), input.tokens, x);
+  if (stem_ != nullptr) {
+    stem_->forward(stem_input(pass, input), x, saved == nullptr ? nullptr : &saved->stem, arena);
+  } else {
+    gather_rows(table_->weights(), input.tokens, x);
+  }
   if (error != nullptr) perturb(pass, *error, x);
   if (config_.scaled) scale(std::sqrt(static_cast<float>(config_.d_model)), x);
   if (adds_positions()) add_positions(pass, input, x);
   if (types_ != nullptr) add_types(input, x, arena);
   if (outputs.before_norm.data != nullptr) copy(x, outputs.before_norm);
-  if (norm_ != nullptr) norm_->forward(x, x, saved == nullptr ? Norm::Saved{} : *saved);
+  if (norm_ != nullptr) norm_->forward(x, x, saved == nullptr ? Norm::Saved{} : saved->norm);
 }
 
 void Embedding::finish(const Pass& pass, Matrix x) const {
@@ -184,8 +207,9 @@ void Embedding::mask(const Pass& pass, Matrix x) const {
 
 bool Embedding::frozen() const {
   const auto still = [](const Parameter* p) { return p == nullptr || p->constant; };
-  return table_->constant && still(positions_) && still(types_) &&
-         (norm_ == nullptr || norm_->frozen()) && (!projection_ || projection_->weight().constant);
+  return still(table_) && (stem_ == nullptr || stem_->frozen()) && still(positions_) &&
+         still(types_) && (norm_ == nullptr || norm_->frozen()) &&
+         (!projection_ || projection_->weight().constant);
 }
 
 void Embedding::backward(const Pass& pass, const TokenInput& input, const EmbeddingSaved& saved,
@@ -216,6 +240,9 @@ void Embedding::backward(const Pass& pass, const TokenInput& input, const Embedd
     norm_->backward(saved.norm, g, g, /*add=*/false);
   }
   accumulate(pass, input, g);
+  if (stem_ != nullptr && !stem_->frozen()) {
+    stem_->backward(stem_input(pass, input), saved.stem, g, arena);
+  }
 }
 
 void Embedding::accumulate(const Pass& pass, const TokenInput& input, Matrix g) const {
@@ -230,7 +257,7 @@ void Embedding::accumulate(const Pass& pass, const TokenInput& input, Matrix g) 
       scatter_add_rows(g, input.types, types_->gradient_matrix());
     }
   }
-  if (table_->constant) return;
+  if (table_ == nullptr || table_->constant) return;
   if (config_.padding_token >= 0) zero_rows_of(config_.padding_token, input.tokens, g);
   if (config_.scaled) scale(std::sqrt(static_cast<float>(config_.d_model)), g);
   scatter_add_rows(g, input.tokens, table_->gradient_matrix());

@@ -1,5 +1,6 @@
 // Embedding:  x_i = s·E[token_i] + P[i] + T[type_i], s = 1 or √d, then an optional norm, an optional
-// projection W·x + b, which may widen it, and dropout.
+// projection W·x + b, which may widen it, and dropout. A stem may stand in the place of the token
+// table (stem.h): then s·E[token_i] is what it makes of the features.
 //
 //   dE[token_i] += s·dx_i,  dP[i] += dx_i,  dT[type_i] += dx_i
 //
@@ -20,6 +21,7 @@
 #include "longspan/layers/linear.h"
 #include "longspan/layers/norm.h"
 #include "longspan/layers/positions.h"
+#include "longspan/layers/stem.h"
 
 namespace longspan {
 
@@ -45,13 +47,15 @@ struct EmbeddingConfig {
   float dropout = 0.0F;
   float deviation = 0.02F;
   std::int32_t padding_token = -1;  // its row receives no gradient from look-ups
+  StemConfig stem = {};             // its width is the embedding's
 };
 
 struct TokenInput {
   std::span<const std::int32_t> tokens;  // of every row
   std::span<const std::int32_t> types;   // likewise, or empty: all type 0
   std::size_t first_position = 0;
-  std::span<const float> times = {};  // likewise, of temporal positions
+  std::span<const float> times = {};     // likewise, of temporal positions
+  std::span<const float> features = {};  // of a stem, which reads no tokens
 };
 
 // An error on its way into the embedding, added to the token vectors before anything else is:
@@ -77,6 +81,7 @@ struct EmbeddingOutputs {
 struct EmbeddingSaved {
   Norm::Saved norm;
   Matrix projected;  // what the projection received
+  Stem::Saved stem;
 };
 
 class Embedding {
@@ -86,9 +91,11 @@ class Embedding {
   Embedding(Parameters& parameters, const std::string& name, const EmbeddingConfig& config);
   // Shares the token table of another embedding, with positions of its own.
   Embedding(Parameters& parameters, const std::string& name, const EmbeddingConfig& config,
-            Parameter& table);
+            Parameter* table);
 
-  Parameter& table() const { return *table_; }
+  // Null where there is a stem.
+  Parameter* table() const { return table_; }
+  const Stem* stem() const { return stem_.get(); }
   // The fixed table of positions, where there is one.
   void allocate();
   void check(const Pass& pass, const TokenInput& input) const;
@@ -116,6 +123,9 @@ class Embedding {
   bool trained() const { return !frozen(); }
 
  private:
+  static StemInput stem_input(const Pass& pass, const TokenInput& input) {
+    return {.batch = pass.batch, .length = pass.length, .features = input.features};
+  }
   std::size_t width() const { return config_.width == 0 ? config_.d_model : config_.width; }
   bool adds_positions() const {
     return config_.positions != PositionKind::kNone && config_.positions != PositionKind::kRotary;
@@ -137,19 +147,21 @@ class Embedding {
   void mask(const Pass& pass, Matrix x) const;
   // Everything before the projection; everything behind it.
   void assemble(const Pass& pass, const TokenInput& input, const EmbeddingOutputs& outputs,
-                const Perturbation* error, Norm::Saved* saved, Arena& arena) const;
+                const Perturbation* error, EmbeddingSaved* saved, Arena& arena) const;
   void finish(const Pass& pass, Matrix x) const;
   Dropout drop(const Pass& pass) const { return {config_.dropout, derive(pass.key, "embedding")}; }
   void add_positions(const Pass& pass, const TokenInput& input, Matrix x) const;
   void accumulate_positions(const Pass& pass, std::size_t first, ConstMatrix g) const;
   std::size_t axial_columns() const { return divide_up(config_.max_length, config_.axial_rows); }
   void perturb(const Pass& pass, const Perturbation& error, Matrix x) const;
-  // Everything but the norm, from the signal to what the norm receives; spoils it.
+  // Everything but the norm and a stem, from the signal to what the norm receives; spoils it.
   void accumulate(const Pass& pass, const TokenInput& input, Matrix g) const;
+  void check_tokens(const Pass& pass, const TokenInput& input) const;
   void add_types(const TokenInput& input, Matrix x, Arena& arena) const;
 
   EmbeddingConfig config_;
-  Parameter* table_;
+  Parameter* table_ = nullptr;
+  std::unique_ptr<Stem> stem_;
   Parameter* positions_ = nullptr;      // P, or R
   Parameter* axial_columns_ = nullptr;  // C
   std::vector<float> sinusoids_;        // from allocate() on

@@ -137,7 +137,7 @@ TEST(Embedding, SharesATable) {
   const EmbeddingConfig config = config_of(PositionKind::kLearned);
   const Embedding first(parameters, "a", config);
   const Embedding second(parameters, "b", config, first.table());
-  EXPECT_EQ(&first.table(), &second.table());
+  EXPECT_EQ(first.table(), second.table());
   EXPECT_NE(parameters.find("a.positions"), nullptr);
   EXPECT_NE(parameters.find("b.positions"), nullptr);
   EXPECT_EQ(parameters.find("b.tokens"), nullptr);

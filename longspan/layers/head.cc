@@ -22,12 +22,6 @@ Linear make_output(Parameters& parameters, const std::string& name, const HeadCo
           Role::kLastLayer};
 }
 
-// The first row of every sequence.
-template <class T>
-MatrixView<T> first_rows(MatrixView<T> x, std::size_t length) {
-  return {x.data, x.rows / length, x.cols, x.stride * length};
-}
-
 }  // namespace
 
 Head::Head(Parameters& parameters, const std::string& name, const HeadConfig& config,
@@ -59,13 +53,21 @@ Head::Head(Parameters& parameters, const std::string& name, const HeadConfig& co
   }
 }
 
+ChosenRows Head::chosen(const Pass& pass) const {
+  ChosenRows rows{.sequences = {pass.length, pass.lengths}};
+  if (config_.pool == Pool::kLargest) rows.ids = pass.tokens;
+  return rows;
+}
+
 void Head::pool(const Pass& pass, ConstMatrix x, Matrix pooled) const {
   for_each_run(pass, [&](const Run& run) {
     const ConstMatrix own = run.rows(x);
     if (config_.pool == Pool::kFirst) {
       copy(first_rows(own, run.pass.length), run.sequences(pooled));
-    } else {
+    } else if (config_.pool == Pool::kMean) {
       mean_rows(own, {run.pass.length, run.pass.lengths}, run.sequences(pooled));
+    } else {
+      take_rows(chosen(run.pass), own, run.sequences(pooled));
     }
   });
 }
@@ -78,9 +80,13 @@ void Head::divide(const Pass& pass, Matrix dpooled, Matrix dx) {
 
 void Head::spread(const Pass& pass, Matrix dpooled, Matrix dx) const {
   if (config_.pool == Pool::kMean) return divide(pass, dpooled, dx);
-  fill(dx, 0.0F);
+  if (config_.pool == Pool::kFirst) fill(dx, 0.0F);
   for_each_run(pass, [&](const Run& run) {
-    copy(run.sequences(dpooled), first_rows(run.rows(dx), run.pass.length));
+    if (config_.pool == Pool::kFirst) {
+      copy(run.sequences(dpooled), first_rows(run.rows(dx), run.pass.length));
+    } else {
+      put_rows(chosen(run.pass), run.sequences(dpooled), run.rows(dx));
+    }
   });
 }
 

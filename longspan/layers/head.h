@@ -1,7 +1,8 @@
 // The head: from the last hidden states to logits.
 //
 //   p = x                         language modelling
-//   p = x_first, or mean of x     classification, over each sequence's real tokens
+//   p = x_first, or mean of x     classification, over each sequence's real tokens; or the last of
+//                                 them, or the first of those with the largest id
 //   t of two such p               classification of pairs (pair_layers.h), rows 2i and 2i + 1
 //   t = norm(f(p·W_tᵀ + b_t))     else an optional transform (the norm too is optional)
 //   logits = t·Wᵀ + b, or of a scale s and a cap c:  s·t·Wᵀ + b,  c·tanh(logits/c)
@@ -20,6 +21,7 @@
 #include <string_view>
 
 #include "longspan/base/model_kind.h"
+#include "longspan/kernels/rows/chosen_rows.h"
 #include "longspan/layers/branch.h"
 #include "longspan/layers/linear.h"
 #include "longspan/layers/norm.h"
@@ -92,6 +94,7 @@ class Head {
   std::size_t width() const { return config_.width == 0 ? config_.d_model : config_.width; }
 
  private:
+  ChosenRows chosen(const Pass& pass) const;
   void pool(const Pass& pass, ConstMatrix x, Matrix pooled) const;
   void transform_rows(std::size_t rows, bool saves, Saved& saved, Arena& arena) const;
   // Spoils dpooled.

@@ -4,11 +4,14 @@
 #include <vector>
 
 #include "longspan/base/config.h"
+#include "longspan/layers/binary_cross_entropy.h"
 #include "longspan/layers/cross_entropy.h"
 #include "longspan/layers/distillation.h"
 #include "longspan/layers/event_loss.h"
 #include "longspan/layers/published_event_loss.h"
+#include "longspan/layers/span_loss.h"
 #include "longspan/layers/squared_error.h"
+#include "longspan/layers/weighted_sum.h"
 
 namespace longspan {
 
@@ -40,7 +43,10 @@ constexpr LossEntry entry() {
 constexpr std::array kLosses = {
     entry<CrossEntropyLoss>(),
     entry<DistillationLoss>(),
+    entry<BinaryLoss>(),
+    entry<SpanLoss>(),
     entry<SquaredError>(),
+    entry<WeightedSum>(),
     entry<EventLoss<Decay::kAffine, Integration::kExact>>(),
     entry<EventLoss<Decay::kAffine, Integration::kQuadrature>>(),
     entry<EventLoss<Decay::kAffine, Integration::kMonteCarlo>>(),

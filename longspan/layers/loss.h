@@ -42,6 +42,11 @@ class Loss {
   // Whether it also compares the last hidden states, of which every row of scores has one.
   virtual bool reads_states() const { return false; }
 
+  // Whether every output has a target for each sequence, one of its rows.
+  virtual bool places() const { return false; }
+  // Outputs that a row must have; 0: any number.
+  virtual std::size_t outputs() const { return 0; }
+
   // The number of targets of the batch that count.
   virtual std::size_t count(const Batch& batch) const = 0;
   // Throws Error unless the batch has targets for that many rows of scores.

@@ -91,12 +91,13 @@ TEST(Loss, SaysWhatIsMissing) {
   given.values.pop_back();
   EXPECT_EQ(message_of([&] { make_loss("squared-error")->check(given.batch(), kRows, kOutputs); }),
             "[model] 29 values; need 5 for each of 6 rows");
-  EXPECT_EQ(message_of([] { make_loss("cross-entrpy"); }),
-            "[model] unknown loss 'cross-entrpy'; did you mean 'cross-entropy'? Known: "
-            "cross-entropy, distillation, squared-error, events-affine, "
-            "events-affine-quadrature, "
-            "events-affine-monte-carlo, events-exponential, events-exponential-quadrature, "
-            "events-exponential-monte-carlo, events-published");
+  EXPECT_EQ(
+      message_of([] { make_loss("cross-entrpy"); }),
+      "[model] unknown loss 'cross-entrpy'; did you mean 'cross-entropy'? Known: "
+      "cross-entropy, distillation, binary, span, squared-error, weighted-sum, events-affine, "
+      "events-affine-quadrature, "
+      "events-affine-monte-carlo, events-exponential, events-exponential-quadrature, "
+      "events-exponential-monte-carlo, events-published");
 }
 
 }  // namespace loss_test

@@ -33,6 +33,12 @@ struct Run {
   }
 };
 
+// The first row of every sequence.
+template <class T>
+MatrixView<T> first_rows(MatrixView<T> x, std::size_t length) {
+  return {x.data, x.rows / length, x.cols, x.stride * length};
+}
+
 // The run that begins where `run` says.
 inline Run next_run(const Pass& whole, Run run) {
   const auto same = [&](std::span<const std::int32_t> lengths, std::size_t b) {
@@ -52,6 +58,7 @@ inline Run next_run(const Pass& whole, Run run) {
   own.length = length(whole.lengths);
   own.context_length = length(whole.context_lengths);
   own.lengths = own.context_lengths = {};
+  own.tokens = part(whole.tokens, run.row, own.rows());
   own.token_types = part(whole.token_types, run.row, own.rows());
   own.globals = part(whole.globals, run.row, own.rows());
   own.context_types = part(whole.context_types, run.context_row, own.context_rows());

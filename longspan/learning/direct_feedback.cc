@@ -42,6 +42,11 @@ DirectFeedback::DirectFeedback(Model& model, RandomKey seed) : model_(model) {
       "bp or fa");
   require(c.head != HeadKind::kPairs,
           "[dfa] the error of a pair belongs to neither of its sequences; need the rule bp or fa");
+  require(c.pair_classes == 0,
+          "[dfa] the errors of two heads are of different rows; need the rule bp or fa");
+  require(!model.loss().places(),
+          "[dfa] the loss {} is of places in a sequence, not of classes; need the rule bp or fa",
+          model.loss().name());
   require(!model.loss().reads_states(),
           "[dfa] the loss {} compares hidden states, which have no error of the output; need the "
           "rule bp or fa",

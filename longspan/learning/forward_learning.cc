@@ -42,6 +42,10 @@ ForwardLearning::ForwardLearning(const Model& model, Recall recall, const Feedba
   require(model.config().head != HeadKind::kPairs,
           "[pepita] the error of a pair belongs to neither of its sequences; need the rule bp or "
           "fa");
+  require(model.config().stem == StemKind::kTokens,
+          "[pepita] the passes of a model with a stem cannot be compared; need the rule bp");
+  require(model.config().pair_classes == 0,
+          "[pepita] the errors of two heads are of different rows; need the rule bp or fa");
   check_numbers("pepita", feedback);
   if (!through_matrix()) return;
   const std::size_t outputs = model.config().outputs();
@@ -222,7 +226,7 @@ void ForwardLearning::take_image(const Batch& batch, ConstMatrix e, float scale,
   const Place::Scope scope(kOverheadMeter, Phase::kUpdate);
   step.image = step.arena->matrix(e.rows, model_.config().d_model);
   gemm(e,
-       p.in_vocabulary() ? side(batch, 0, /*encoder=*/false, step).embedding.table().matrix()
+       p.in_vocabulary() ? side(batch, 0, /*encoder=*/false, step).embedding.table()->matrix()
                          : p.through,
        step.image, {.alpha = p.scale});
 }

@@ -27,6 +27,7 @@ using testing::BatchData;
 using testing::ModelCase;
 using testing::sample_guest;
 using testing::sample_model;
+using testing::sample_stem;
 
 std::uint64_t sample_count() {
   const char* text = std::getenv("LONGSPAN_SAMPLES");
@@ -71,7 +72,12 @@ Feedback feedback_of(std::uint64_t n) {
 // Whether the rule has no way through such a model; it says so then.
 bool refuses(std::string_view rule, const ModelConfig& c, bool experts, bool packed) {
   const bool pairs = c.head == HeadKind::kPairs;
-  const bool taught = c.loss != "cross-entropy" && c.loss != "squared-error";
+  const bool taught = c.loss != "cross-entropy" && c.loss != "squared-error" && c.loss != "binary";
+  if ((rule.ends_with("pepita") || rule == "dfa") &&
+      (c.pair_classes > 0 || c.loss.starts_with("span"))) {
+    return true;
+  }
+  if (rule.ends_with("pepita") && c.stem != StemKind::kTokens) return true;
   if (rule.ends_with("pepita")) {
     const bool both = c.family == Family::kEncoderDecoder;
     return pairs || taught || c.embedding_projection || !c.stages.empty() || (packed && both);
@@ -179,6 +185,50 @@ TEST(Walk, OfAnotherLossIsWhatRunsToo) {
     if (c.config.head == HeadKind::kLanguage || !possible(c)) continue;
     c.config.loss = "squared-error";
     expect_walked(c, n);
+    if (HasFailure()) return;
+  }
+}
+
+// Answers yes or no, and places, with and without padding among them.
+TEST(Walk, OfAnswersAndSpansIsWhatRunsToo) {
+  constexpr std::array kLosses = {"binary", "span", "span:masked=true"};
+  std::array<std::size_t, 3> met{};
+  for (std::uint64_t n = 0; n < std::min<std::uint64_t>(200, sample_count()); ++n) {
+    ModelCase c = sample_model(n);
+    const bool tags = c.config.head == HeadKind::kTagger;
+    if ((!tags && c.config.head != HeadKind::kClassifier) || !possible(c)) continue;
+    const std::size_t which = tags ? n % 3 : 0;
+    ++met[which];
+    c.config.loss = kLosses[which];
+    if (which > 0) c.config.classes = 2;
+    c.shape.packed = c.shape.padded && which != 1 && n % 2 == 0;
+    expect_walked(c, n);
+    if (HasFailure()) return;
+  }
+  for (const std::size_t count : met) EXPECT_GT(count, 2U);
+}
+
+// A second head beside that of a language, with targets and without.
+TEST(Walk, OfSecondHeadsIsWhatRunsToo) {
+  std::size_t met = 0;
+  for (std::uint64_t n = 0; n < std::min<std::uint64_t>(200, sample_count()); ++n) {
+    ModelCase c = sample_model(n);
+    if (c.config.head != HeadKind::kLanguage || c.config.family != Family::kEncoder) continue;
+    if (!possible(c)) continue;
+    ++met;
+    c.config.pair_classes = 2 + n % 3;
+    c.shape.packed = c.shape.padded && n % 2 == 0;
+    expect_walked(c, n);
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(met, 10U);
+}
+
+// Images and sound in the place of tokens.
+TEST(Walk, OfStemsIsWhatRunsToo) {
+  for (std::uint64_t n = 0; n < (sample_count() + 1) / 2; ++n) {
+    const ModelCase c = sample_stem(n);
+    if (possible(c)) expect_walked(c, n);
     if (HasFailure()) return;
   }
 }

@@ -57,11 +57,19 @@ class Booking {
     int threads = 0;
     bool packed = false;
     bool typed = false;
+    bool sentences = false;  // or nobody knows yet
     bool operator==(const Numbers&) const = default;
   };
   static Numbers numbers_of(const StepKind& kind, const Batch& batch, std::size_t past) {
-    return {kind, batch.batch,    batch.length, batch.source_length,
-            past, thread_count(), batch.packed, !batch.token_types.empty()};
+    return {kind,
+            batch.batch,
+            batch.length,
+            batch.source_length,
+            past,
+            thread_count(),
+            batch.packed,
+            !batch.token_types.empty(),
+            !batch.sentence_targets.empty() || batch.targets.empty()};
   }
   template <class T>
   static bool equal(const std::vector<T>& a, std::span<const T> b) {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "longspan/base/config.h"
+#include "longspan/base/sizes.h"
 #include "longspan/layers/branches.h"
 #include "longspan/layers/loss.h"
 
@@ -29,7 +30,8 @@ std::size_t limit_of(std::string_view field) {
   if (field == "layers" || field == "decoder_layers" || field == "frozen_layers") {
     return ModelLimits::kLayers;
   }
-  return field == "max_length" ? ModelLimits::kLength : ModelLimits::kWidth;
+  return field == "max_length" || field == "max_source_length" ? ModelLimits::kLength
+                                                               : ModelLimits::kWidth;
 }
 
 // Every field, so that a new one has a limit too.
@@ -69,6 +71,33 @@ void check_stages(const ModelConfig& c) {
           "[model] stages in a {} with {} wiring; need an encoder with post wiring that is neither "
           "checkpointed nor frozen",
           c.family, c.wiring);
+}
+
+void check_stem(const ModelConfig& c) {
+  require(c.max_source_length == 0 || c.family == Family::kEncoderDecoder,
+          "[model] max_source_length={} of a {}; need an encoder-decoder", c.max_source_length,
+          c.family);
+  if (c.stem == StemKind::kTokens) return;
+  require(c.family == Family::kEncoder || c.family == Family::kEncoderDecoder,
+          "[model] a stem of {} on a {}; need an encoder", c.stem, c.family);
+  require(c.family == Family::kEncoderDecoder ||
+              (c.head != HeadKind::kLanguage && c.pool != Pool::kLargest &&
+               c.positions != PositionKind::kTemporal),
+          "[model] a {} head with pool={} and {} positions behind a stem of {}, which reads no "
+          "tokens; need a head of classes or states",
+          c.head, c.pool, c.positions, c.stem);
+  check_positive("channels", c.channels);
+  if (c.stem != StemKind::kPatches) return;
+  check_positive("patch", c.patch);
+  require(c.image >= c.patch && c.image % c.patch == 0,
+          "[model] an image of {} in patches of {}; need whole patches", c.image, c.patch);
+  require(size_product(c.channels, size_product(c.image, c.image)) <= ModelLimits::kLength,
+          "[model] an image of {} channels of {}×{}; need at most {} numbers", c.channels, c.image,
+          c.image, ModelLimits::kLength);
+  const std::size_t side = c.image / c.patch;
+  const std::size_t rows = side * side + (c.class_token ? 1 : 0);
+  require(rows <= longest_source(c), "[model] an image of {} rows; max_length is {}", rows,
+          longest_source(c));
 }
 
 // What differs from the width of the model, and what only some wirings have.
@@ -124,6 +153,12 @@ void check(const ModelConfig& c) {
           "[model] the loss {} of a language model; need a classifier or tagger head", c.loss);
   require(!loss->classifies() || c.head != HeadKind::kStates,
           "[model] the loss {} of hidden states, which are no classes; need squared-error", c.loss);
+  require(!loss->places() || c.head == HeadKind::kTagger,
+          "[model] the loss {} with a {} head; need a tagger, whose outputs are of tokens", c.loss,
+          c.head);
+  require(loss->outputs() == 0 || c.outputs() == loss->outputs(),
+          "[model] the loss {} of {} outputs; need classes={}", c.loss, c.outputs(),
+          loss->outputs());
   require(!loss->reads_states() || c.head == HeadKind::kLanguage || c.head == HeadKind::kTagger,
           "[model] the loss {} with a {} head, whose outputs are not of tokens; need a language or "
           "tagger head, or hidden_weight=0",
@@ -139,7 +174,9 @@ void check(const ModelConfig& c) {
   }
   require(c.head == HeadKind::kLanguage || c.head == HeadKind::kStates ||
               c.family == Family::kEncoder || c.family == Family::kPerceptron ||
-              (c.head == HeadKind::kTagger && c.family == Family::kDecoder),
+              (c.head == HeadKind::kTagger && c.family == Family::kDecoder) ||
+              (c.head == HeadKind::kClassifier && c.family == Family::kDecoder &&
+               c.pool != Pool::kFirst),
           "[model] a {} head on a {}; need an encoder", c.head, c.family);
   require(c.head != HeadKind::kPairs || (!c.head_transform && !c.head_norm),
           "[model] head_transform or head_norm with a head of pairs, which has layers of its own; "
@@ -153,6 +190,10 @@ void check(const ModelConfig& c) {
             "classifier that is trained as a whole",
             c.head, c.frozen_layers, c.lora_rank);
   }
+  require(c.pair_classes == 0 || (c.head == HeadKind::kLanguage && c.family == Family::kEncoder),
+          "[model] pair_classes={} beside a {} head of a {}; need a language head of an encoder",
+          c.pair_classes, c.head, c.family);
+  check_stem(c);
   check_stages(c);
   require(
       c.streams == StreamEnd::kMean ||

@@ -23,7 +23,7 @@ struct ModelLimits {
 struct ModelConfig {
   Choice<Family> family = Family::kDecoder;
   Choice<HeadKind> head = HeadKind::kLanguage;
-  std::string loss = "cross-entropy";  // or squared-error, of as many numbers as classes
+  std::string loss = "cross-entropy";  // or another of layers/loss.h
   std::size_t layers = 4;              // of the encoder, or of the only stack
   std::size_t decoder_layers = 0;      // encoder-decoder only
   std::size_t d_model = 128;
@@ -33,8 +33,18 @@ struct ModelConfig {
   std::size_t d_ff = 0;        // 0: 4·d_model
   std::size_t vocab = 256;
   std::size_t max_length = 64;
-  std::size_t classes = 0;  // of a classifier, a tagger or a head of pairs
-  std::size_t inputs = 0;   // of a perceptron: features of an example
+  std::size_t max_source_length = 0;  // of an encoder-decoder's encoder; 0: max_length
+  std::size_t classes = 0;            // of a classifier, a tagger or a head of pairs
+  // Of a second head beside that of a language, which tells whole sequences apart; 0: none.
+  std::size_t pair_classes = 0;
+  std::size_t inputs = 0;  // of a perceptron: features of an example
+  // In place of the encoder's tokens (layers/stem.h).
+  Choice<StemKind> stem = StemKind::kTokens;
+  std::size_t channels = 0;  // of a pixel, or of a frame of sound
+  std::size_t image = 0;     // pixels of a side
+  std::size_t patch = 0;     // of a side of a patch
+  bool stem_bias = true;
+  bool class_token = true;  // a learned one before the patches
   // A mechanism or another mixer of tokens, or several "a|b" that the layers take in turn.
   std::string attention = "flash";
   std::string decoder_attention;  // of an encoder-decoder's decoder; empty: as attention
@@ -135,8 +145,16 @@ struct ModelConfig {
     see("d_ff", d_ff);
     see("vocab", vocab);
     see("max_length", max_length);
+    see("max_source_length", max_source_length);
     see("classes", classes);
+    see("pair_classes", pair_classes);
     see("inputs", inputs);
+    see("stem", stem);
+    see("channels", channels);
+    see("image", image);
+    see("patch", patch);
+    see("stem_bias", stem_bias);
+    see("class_token", class_token);
     see("attention", attention);
     see("decoder_attention", decoder_attention);
     see("cross_attention", cross_attention);
@@ -198,6 +216,12 @@ struct ModelConfig {
     see("init_deviation", init_deviation);
   }
 };
+
+// Rows of the longest sequence of an encoder.
+inline std::size_t longest_source(const ModelConfig& c) {
+  const bool own = c.family == Family::kEncoderDecoder && c.max_source_length > 0;
+  return own ? c.max_source_length : c.max_length;
+}
 
 // Of a query and key.
 inline std::size_t head_width_of(const ModelConfig& c) {

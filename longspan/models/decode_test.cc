@@ -60,6 +60,9 @@ std::vector<Case> cases() {
   for (const std::size_t prefill : {1, 2, 5}) {
     all.push_back({fmt::format("conv_{}", prefill), convolved, prefill});
   }
+  ModelConfig unbiased = convolved;
+  unbiased.attention = "flash:key_bias=false|full:key_bias=false";
+  all.push_back({"unbiased_keys", unbiased, 5});
   return all;
 }
 
@@ -239,6 +242,44 @@ TEST(DecodeTranslator, EqualsTheWholeSequence) {
           }
         }
       }
+    }
+  }
+}
+
+// Sound is read with the first token, and not again.
+TEST(DecodeSound, EqualsTheWholeSequence) {
+  ModelConfig c;
+  c.family = Family::kEncoderDecoder;
+  c.layers = 1;
+  c.decoder_layers = 2;
+  c.d_model = 16;
+  c.heads = 2;
+  c.vocab = 13;
+  c.max_length = 6;
+  c.max_source_length = 11;
+  c.stem = StemKind::kSound;
+  c.channels = 3;
+  c.attention = "flash:key_bias=false";
+  Model model(c);
+  model.allocate(1);
+  testing::randomize(model.parameters(), 5);
+  const BatchData data(c, {.batch = 2, .length = 6, .source_length = 10}, 3);
+  const ConstMatrix whole = model.logits(data.view());
+  const std::vector<float> want(whole.data, whole.data + whole.size());
+  Arena memory(model.cache_bytes(2, 6, 10));
+  std::vector<DecodeCache> caches = model.make_caches(2, 6, memory, 10);
+  for (std::size_t i = 0; i < 6; ++i) {
+    const std::vector<std::int32_t> tokens = {data.tokens[i], data.tokens[6 + i]};
+    Batch one = data.view();
+    one.length = 1;
+    one.tokens = tokens;
+    one.targets = {};
+    if (i > 0) one.features = {};
+    const ConstMatrix got = model.decode(one, caches);
+    for (std::size_t j = 0; j < 2 * c.vocab; ++j) {
+      ASSERT_NEAR(got.row(j / c.vocab)[j % c.vocab],
+                  want[(j / c.vocab * 6 + i) * c.vocab + j % c.vocab], 1e-5F)
+          << i;
     }
   }
 }

@@ -30,7 +30,8 @@ RotaryTables make_rotary(const ModelConfig& c) {
       if (tables[j] != nullptr && known[j] == known[i]) tables[i] = tables[j];
     }
     if (tables[i] == nullptr) {
-      tables[i] = std::make_shared<RotaryTable>(known[i], c.max_length, head_width_of(c));
+      tables[i] = std::make_shared<RotaryTable>(known[i], std::max(c.max_length, longest_source(c)),
+                                                head_width_of(c));
     }
   }
   return tables;
@@ -41,6 +42,7 @@ struct Side {
   bool causal = false;
   bool cross = false;
   std::size_t layers = 0;
+  std::size_t max_length = 0;  // of what it reads
   std::string attention;
 };
 
@@ -94,7 +96,7 @@ StackConfig stack_config(const ModelConfig& c, const Side& side, const RotaryTab
                        .dropout = c.dropout,
                        .deviation = c.init_deviation,
                        .output_deviation = output_deviation,
-                       .max_length = c.max_length,
+                       .max_length = side.max_length,
                        .lora_rank = c.lora_rank,
                        .lora_alpha = c.lora_alpha};
   s.block.feed_forward = {.d_model = c.d_model,
@@ -139,6 +141,24 @@ EmbeddingConfig embedding_config(const ModelConfig& c) {
           .dropout = c.dropout,
           .deviation = c.init_deviation,
           .padding_token = static_cast<std::int32_t>(c.padding_token)};
+}
+
+// Of an encoder, which may read something else than tokens.
+EmbeddingConfig source_embedding_config(const ModelConfig& c) {
+  EmbeddingConfig e = embedding_config(c);
+  e.max_length = longest_source(c);
+  if (c.stem == StemKind::kTokens) return e;
+  e.stem = {.kind = c.stem,
+            .channels = c.channels,
+            .image = c.image,
+            .patch = c.patch,
+            .bias = c.stem_bias,
+            .class_token = c.class_token,
+            .deviation = c.init_deviation};
+  e.token_types = 0;
+  e.scaled = false;
+  e.padding_token = -1;
+  return e;
 }
 
 HeadConfig head_config(const ModelConfig& c) {
@@ -190,15 +210,18 @@ Model::Model(const ModelConfig& config)
   const bool both = has_encoder() && has_decoder();
   if (has_encoder()) {
     const Place::Part part(ModelPart::kEncoder);
-    encoder_embedding_.emplace(*parameters_, "embedding", embedding);
-    StackConfig stack =
-        stack_config(config, {.layers = config.layers, .attention = config.attention}, rotary_);
+    encoder_embedding_.emplace(*parameters_, "embedding", source_embedding_config(config));
+    StackConfig stack = stack_config(config,
+                                     {.layers = config.layers,
+                                      .max_length = longest_source(config),
+                                      .attention = config.attention},
+                                     rotary_);
     stack.frozen = config.frozen_layers;
     encoder_.emplace(*parameters_, "encoder", stack);
   }
   if (has_decoder()) {
     const Place::Part part(ModelPart::kDecoder);
-    if (both && config.shared_table) {
+    if (both && config.shared_table && encoder_embedding_->table() != nullptr) {
       decoder_embedding_.emplace(*parameters_, "decoder_embedding", embedding,
                                  encoder_embedding_->table());
     } else {
@@ -210,19 +233,25 @@ Model::Model(const ModelConfig& config)
                      {.causal = true,
                       .cross = both,
                       .layers = both ? config.decoder_layers : config.layers,
+                      .max_length = std::max(config.max_length, longest_source(config)),
                       .attention = own ? config.decoder_attention : config.attention},
                      rotary_);
     if (!both) stack.frozen = config.frozen_layers;
     decoder_.emplace(*parameters_, "decoder", stack);
   }
-  Parameter& table = has_decoder() ? decoder_embedding_->table() : encoder_embedding_->table();
-  make_head(config.head == HeadKind::kLanguage && config.tied ? &table : nullptr);
+  Parameter* table = has_decoder() ? decoder_embedding_->table() : encoder_embedding_->table();
+  make_head(config.head == HeadKind::kLanguage && config.tied ? table : nullptr);
   freeze();
 }
 
 void Model::make_head(Parameter* tied) {
   const Place::Part part(ModelPart::kHead);
   head_.emplace(*parameters_, "head", head_config(config_), tied);
+  if (config_.pair_classes == 0) return;
+  sentence_head_.emplace(*parameters_, "sentence_head",
+                         SentenceHeadConfig{.d_model = output_width(),
+                                            .classes = config_.pair_classes,
+                                            .deviation = config_.init_deviation});
 }
 
 void Model::freeze() {
@@ -349,6 +378,7 @@ LossSum Model::run_forward(const Batch& batch, RandomKey key, float scale, Step&
   LossSum loss = loss_->predict(tape.head.logits, goal(batch), scale);
   loss.loss += loss_->states(x, goal(batch));
   loss.loss += static_cast<double>(counted) * auxiliary_loss(step);
+  if (judges_sentences(batch)) loss.loss += predict_sentences(batch, x, scale, step);
   return loss;
 }
 
@@ -411,6 +441,7 @@ void Model::run_backward(const Batch& batch, float scale, Step& step) const {
     g = arena.matrix(out.rows(), output_width());
     head_->backward(out, tape.head, g, arena);
     loss_->states_error(tape.head.input, goal(batch), scale, g);
+    if (judges_sentences(batch)) sentence_signal(batch, scale, g, step);
   }
   if (mlp_) {
     const Place::Part part(ModelPart::kEncoder);

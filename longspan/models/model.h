@@ -1,7 +1,7 @@
 // A transformer: encoder-only, decoder-only or encoder–decoder, with a language-model or classifier
 // head; or a multi-layer perceptron with a classifier head.
 //
-//   encoder           logits = head(stack(embed(tokens)))
+//   encoder           logits = head(stack(embed(tokens))), or of an image or sound (layers/stem.h)
 //   decoder           the same with causal self-attention
 //   mlp               logits = head(mlp(features))
 //   encoder–decoder   context = encoder(embed(source));
@@ -21,9 +21,11 @@
 #include "longspan/base/batch.h"
 #include "longspan/base/cost.h"
 #include "longspan/base/parameter.h"
+#include "longspan/layers/cross_entropy.h"
 #include "longspan/layers/embedding.h"
 #include "longspan/layers/head.h"
 #include "longspan/layers/loss.h"
+#include "longspan/layers/sentence_head.h"
 #include "longspan/models/booking.h"
 #include "longspan/models/config.h"
 #include "longspan/models/mlp.h"
@@ -96,6 +98,8 @@ class Model {
   LossSum forward(const Batch& batch, RandomKey key, float scale,
                   std::span<History> histories = {});
   void backward(const Batch& batch, float scale);
+  // What the loss made of the scores in the last forward, until the next call.
+  ConstMatrix scores() const { return step_.tape.head.logits; }
 
   // Histories of earlier segments, one for each layer; advance() each after the segment is done
   // with.
@@ -105,6 +109,7 @@ class Model {
   struct Outputs {
     ConstMatrix states;  // the last hidden ones
     ConstMatrix logits;
+    ConstMatrix sentences;  // of the second head, where there is one
   };
   Outputs outputs(const Batch& batch, std::span<History> histories = {});
   ConstMatrix logits(const Batch& batch, std::span<History> histories = {}) {
@@ -143,6 +148,8 @@ class Model {
   StepMemory walk_training(const Batch& shape, std::span<History> histories = {}) const;
   // Returns the bytes that the arena would need.
   std::size_t walk_inference(const Batch& shape, std::span<History> histories = {}) const;
+  // The same without a loss.
+  std::size_t walk_outputs(const Batch& shape) const;
   // One decoding step of the new tokens in `shape`, behind `used` others in caches of `capacity`.
   std::size_t walk_decode(const Batch& shape, std::size_t used, std::size_t capacity) const;
 
@@ -224,6 +231,7 @@ class Model {
     Stack::Tape decoder;
     Mlp::Tape mlp;
     Head::Saved head;
+    SentenceHead::Saved sentence_head;
     std::span<History> histories;  // beside the batch
     RandomKey key = 0;
     std::size_t batch = 0;
@@ -263,6 +271,8 @@ class Model {
   // Before a step; `weight` is that of the auxiliary losses. Their sum afterwards.
   void begin_routing(const Batch& batch, float weight, Step& step) const;
   static double auxiliary_loss(const Step& step);
+  // What the encoder reads in place of tokens; null: it reads tokens.
+  const Stem* stem() const { return encoder_embedding_ ? encoder_embedding_->stem() : nullptr; }
   TokenInput encoder_tokens(const Batch& batch) const;
   TokenInput decoder_tokens(const Batch& batch) const;
 
@@ -271,6 +281,15 @@ class Model {
   void run_backward(const Batch& batch, float scale, Step& step) const;
   Outputs run_outputs(const Batch& batch, std::span<History> histories, Step& step) const;
   LossSum measure(ConstMatrix scores, const Batch& batch) const;
+  // With what the second head adds.
+  LossSum measure(const Outputs& outputs, const Batch& batch) const;
+  // Of the second head: whether the batch has targets for it; those; and its loss, which as a mean
+  // counts as often as there are targets of the first.
+  bool judges_sentences(const Batch& batch) const;
+  Goal sentence_goal(const Batch& batch) const;
+  float sentence_scale(const Batch& batch) const;
+  double predict_sentences(const Batch& batch, ConstMatrix x, float scale, Step& step) const;
+  void sentence_signal(const Batch& batch, float scale, Matrix g, Step& step) const;
   ConstMatrix run_decode(const Batch& batch, std::span<DecodeCache> caches, Step& step) const;
   // The last hidden states, nothing kept.
   Matrix infer(const Batch& batch, std::span<History> histories, std::span<DecodeCache> caches,
@@ -310,6 +329,8 @@ class Model {
   std::optional<Stack> decoder_;
   std::optional<Mlp> mlp_;
   std::optional<Head> head_;
+  std::optional<SentenceHead> sentence_head_;
+  CrossEntropyLoss sentence_loss_;
   std::unique_ptr<Loss> loss_;
 
   Step step_;

@@ -18,6 +18,7 @@ void Model::check_rows(const Batch& batch) const {
 
 std::string Model::needs_padding() const {
   if (mlp_) return "a perceptron reads no sequences";
+  if (stem() != nullptr) return "a stem reads whole sequences";
   if (!config_.stages.empty()) return "stages pool padding too";
   if (loss_->reads_padding()) return fmt::format("the loss {} judges padding too", loss_->name());
   for (const std::optional<Stack>* stack : {&encoder_, &decoder_}) {
@@ -68,8 +69,9 @@ void Model::check_shape(const Batch& batch, std::span<History> histories) const 
   require(config_.stages.empty() || (histories.empty() && batch.globals.empty()),
           "[model] histories of segments or global tokens in a model with stages; need neither");
   if (has_encoder() && has_decoder()) {
-    require(batch.source_length > 0 && batch.source_length <= config_.max_length,
-            "[model] {} source tokens; need 1 to {}", batch.source_length, config_.max_length);
+    const std::size_t longest = longest_source(config_);
+    require(batch.source_length > 0 && batch.source_length <= longest,
+            "[model] {} source tokens; need 1 to {}", batch.source_length, longest);
     check_lengths(batch.source_lengths, batch.source_length);
   }
 }
@@ -86,7 +88,12 @@ void Model::check_batch(const Batch& batch, std::span<History> histories, bool n
   }
   if (has_decoder())
     decoder_embedding_->check(decoder_pass(batch, 0, false), decoder_tokens(batch));
-  if (needs_targets) loss_->check(batch, output_rows(batch), config_.outputs());
+  if (!needs_targets) return;
+  loss_->check(batch, output_rows(batch), config_.outputs());
+  if (judges_sentences(batch)) {
+    const Goal own = sentence_goal(batch);
+    sentence_loss_.check(own.batch, batch.batch, config_.pair_classes);
+  }
 }
 
 std::vector<History> Model::make_histories(std::size_t batch, std::size_t capacity) const {
@@ -164,13 +171,15 @@ Model::Side Model::decoder_side(const Batch& batch, RandomKey key,
 }
 
 Pass Model::output_pass(const Batch& batch) const {
-  return has_encoder() && !has_decoder() ? encoder_pass(batch, 0, false)
-                                         : decoder_pass(batch, 0, false);
+  Pass pass = has_encoder() && !has_decoder() ? encoder_pass(batch, 0, false)
+                                              : decoder_pass(batch, 0, false);
+  pass.tokens = batch.tokens;
+  return pass;
 }
 
 TokenInput Model::encoder_tokens(const Batch& batch) const {
-  if (has_decoder()) return {batch.source, {}, 0};
-  return {batch.tokens, batch.token_types, 0, batch.times};
+  if (has_decoder()) return {.tokens = batch.source, .features = batch.features};
+  return {batch.tokens, batch.token_types, 0, batch.times, batch.features};
 }
 
 TokenInput Model::decoder_tokens(const Batch& batch) const {

@@ -44,7 +44,13 @@ Model::Outputs Model::run_outputs(const Batch& batch, std::span<History> histori
                                   Step& step) const {
   const Matrix x = infer(batch, histories, {}, step);
   const Place::Part part(ModelPart::kHead);
-  return {x, head_->forward(output_pass(batch), x, /*saves=*/false, step.arena).logits};
+  const Pass pass = output_pass(batch);
+  Outputs outputs{.states = x,
+                  .logits = head_->forward(pass, x, /*saves=*/false, step.arena).logits};
+  if (sentence_head_) {
+    outputs.sentences = sentence_head_->forward(pass, x, /*saves=*/false, step.arena).logits;
+  }
+  return outputs;
 }
 
 Model::Outputs Model::outputs(const Batch& batch, std::span<History> histories) {
@@ -56,7 +62,7 @@ Model::Outputs Model::outputs(const Batch& batch, std::span<History> histories) 
 
 LossSum Model::evaluate(const Batch& batch, std::span<History> histories) {
   check_batch(batch, histories, /*needs_targets=*/true);
-  return measure(logits(batch, histories), batch);
+  return measure(outputs(batch, histories), batch);
 }
 
 LossSum Model::measure(ConstMatrix scores, const Batch& batch) const {

@@ -2,6 +2,7 @@
 #include "longspan/base/error.h"
 #include "longspan/base/memory.h"
 #include "longspan/base/meter.h"
+#include "longspan/base/sizes.h"
 #include "longspan/models/model.h"
 
 namespace longspan {
@@ -10,8 +11,14 @@ Batch Model::without_data(const Batch& shape) const {
   check_rows(shape);
   Batch batch = shape;
   if (batch.tokens.empty()) batch.tokens = Dry::memory<const std::int32_t>(shape.rows());
+  const std::size_t length = has_decoder() ? shape.source_length : shape.length;
+  const std::size_t each =
+      stem() != nullptr && length > 0 ? stem()->features(length) : config_.inputs;
   if (batch.features.empty()) {
-    batch.features = Dry::memory<const float>(shape.batch * config_.inputs);
+    require(size_product(shape.batch, each) <= ModelLimits::kLength,
+            "[model] {} sequences of {} features; need at most {} in all", shape.batch, each,
+            ModelLimits::kLength);
+    batch.features = Dry::memory<const float>(shape.batch * each);
   }
   if (batch.source.empty()) {
     batch.source = Dry::memory<const std::int32_t>(shape.source_rows());
@@ -36,7 +43,15 @@ std::size_t Model::walk_inference(const Batch& shape, std::span<History> histori
   const Dry dry;
   const Batch batch = without_data(shape);
   step.arena = Arena::dry();
-  measure(run_outputs(batch, histories, step).logits, batch);
+  measure(run_outputs(batch, histories, step), batch);
+  return step.arena.peak();
+}
+
+std::size_t Model::walk_outputs(const Batch& shape) const {
+  const Dry dry;
+  Step step;
+  step.arena = Arena::dry();
+  run_outputs(without_data(shape), {}, step);
   return step.arena.peak();
 }
 

@@ -17,7 +17,7 @@ bool holds(const std::string& text, std::string_view part) {
 Role role_by_name(const Parameter& p) {
   if (p.name.starts_with("mlp.")) return Role::kHidden;
   if (p.name.starts_with("head.output.")) return Role::kLastLayer;
-  if (p.name.starts_with("head.")) return Role::kHead;
+  if (p.name.starts_with("head.") || p.name.starts_with("sentence_head.")) return Role::kHead;
   if (holds(p.name, "embedding.")) return Role::kEmbedding;
   if (holds(p.name, "_norm.") || p.name.ends_with("coder.norm.weight") ||
       p.name.ends_with("coder.norm.bias")) {

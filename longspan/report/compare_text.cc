@@ -114,12 +114,12 @@ std::string milliseconds_cell(const ComparePoint* p) {
 }
 
 std::string mebibytes_cell(const ComparePoint* p) {
-  constexpr double kMebibyte = 1024.0 * 1024.0;
+  constexpr double kMebibytes = 1024.0 * 1024.0;
   if (p == nullptr || !p->memory || p->status == PointStatus::kFailed) return "";
   if (p->status == PointStatus::kOk && p->memory->measured) {
-    return three_digits(*p->memory->measured / kMebibyte);
+    return three_digits(*p->memory->measured / kMebibytes);
   }
-  return p->memory->predicted ? "~" + three_digits(*p->memory->predicted / kMebibyte) : "";
+  return p->memory->predicted ? "~" + three_digits(*p->memory->predicted / kMebibytes) : "";
 }
 
 std::string ratio_cell(const ComparePoint* p) {

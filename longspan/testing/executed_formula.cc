@@ -21,6 +21,8 @@ ActivationCount activation_count(Activation f) {
   if (f == Activation::kGelu) return {5, 11};
   if (f == Activation::kGeluTanh) return {8, 14};
   if (f == Activation::kSilu) return {4, 9};
+  if (f == Activation::kQuickGelu) return {5, 10};
+  if (f == Activation::kRelu2) return {2, 3};
   return {1, 3};  // tanh
 }
 
@@ -80,6 +82,7 @@ class Formula {
   }
 
   Cost embedding(const Site& site, bool typed) const;
+  Cost stem(const Site& site) const;
   Cost attention(const Site& site) const;
   Cost convolution(const Site& site) const;
   Cost experts(const std::string& specification, const Site& site, Work& again);
@@ -87,6 +90,7 @@ class Formula {
   void stack(Site site, std::size_t layers, std::size_t frozen);
   void perceptron();
   Count pair_layers(Count rows, Count width);
+  void sentence_head();
   void head();
 
   const ModelConfig& c_;
@@ -99,8 +103,9 @@ class Formula {
 Cost Formula::embedding(const Site& site, bool typed) const {
   const Count elements = site.rows(batch_.batch) * d();
   Cost cost;
-  cost.update += flops(Kind::kGather, elements);
-  if (c_.embedding_scale) {
+  const bool looks_up = c_.stem == StemKind::kTokens || site.part == ModelPart::kDecoder;
+  if (looks_up) cost.update += flops(Kind::kGather, elements);
+  if (looks_up && c_.embedding_scale) {
     cost.forward += flops(Kind::kAdd, elements);
     cost.update += flops(Kind::kAdd, elements);
   }
@@ -110,7 +115,7 @@ Cost Formula::embedding(const Site& site, bool typed) const {
         c_.positions == PositionKind::kLearned || c_.positions == PositionKind::kAxial;
     if (learned) cost.update += flops(Kind::kAdd, elements);
   }
-  if (c_.token_types > 0 && c_.embedding_types) {
+  if (looks_up && c_.token_types > 0 && c_.embedding_types) {
     cost.forward += flops(Kind::kAdd, elements);
     cost.update += flops(typed ? Kind::kGather : Kind::kAdd, elements);
   }
@@ -123,6 +128,29 @@ Cost Formula::embedding(const Site& site, bool typed) const {
   return cost;
 }
 
+// Patches and a token before them, or two convolutions over three frames, zeros outside included.
+Cost Formula::stem(const Site& site) const {
+  const Count sequences = batch_.batch;
+  if (c_.stem == StemKind::kPatches) {
+    const Count side = c_.image / c_.patch;
+    Cost cost =
+        linear(sequences * side * side, c_.channels * c_.patch * c_.patch, d(), c_.stem_bias);
+    cost.backward = {};
+    const Work token = flops(Kind::kAdd, c_.class_token ? sequences * d() : 0);
+    cost.forward += token;
+    cost.update += token;
+    return cost;
+  }
+  const Count rows = sequences * site.m;
+  Cost first = linear(2 * rows, 3 * c_.channels, d(), true);
+  first.backward = {};
+  Cost cost = first + linear(rows, 3 * d(), d(), true);
+  cost.forward += flops(Kind::kActivation, 5 * 3 * rows * d());
+  cost.backward += flops(Kind::kActivation, 11 * 3 * rows * d()) +
+                   flops(Kind::kAdd, sequences * (3 * site.m - 1) * d());
+  return cost;
+}
+
 Cost Formula::attention(const Site& site) const {
   const SiteAttention mechanism = attention_at(c_, batch_, site, drops());
   const bool bias = c_.bias && c_.attention_bias;
@@ -130,11 +158,9 @@ Cost Formula::attention(const Site& site) const {
   const Count keys = site.keys(batch_.batch);
   const Count k_width = mechanism.k_width;
   Cost cost = linear(queries, d(), d(), bias);  // W_O
-  if (site.cross) {
-    cost += linear(keys, d(), 2 * kv_width(c_), bias);
-  } else {
-    cost += linear(queries, d(), k_width + kv_width(c_), bias);
-  }
+  const Count pairs = site.cross ? keys : queries;
+  cost += linear(pairs, d(), site.cross ? kv_width(c_) : k_width, bias && mechanism.key_bias);
+  cost += linear(pairs, d(), kv_width(c_), bias);
   cost += linear(queries, d(), d(), bias && mechanism.query_bias);
   if (adapts(c_)) {                      // one beside each matrix
     cost += adapter(queries, d(), d());  // W_O
@@ -288,6 +314,25 @@ Count Formula::pair_layers(Count rows, Count width) {
   return narrow;
 }
 
+// tanh of a linear map of the first row, and classes of it.
+void Formula::sentence_head() {
+  if (c_.pair_classes == 0) return;
+  const Count width = c_.streams == StreamEnd::kConcat ? 2 * d() : d();
+  const Count rows = batch_.batch;
+  Cost cost = linear(rows, width, width, true) + linear(rows, width, c_.pair_classes, true);
+  cost.forward += flops(Kind::kActivation, rows * width);
+  cost.backward += flops(Kind::kActivation, 3 * rows * width) + flops(Kind::kAdd, rows * width);
+  const bool known = !batch_.sentence_targets.empty();
+  if (known || batch_.targets.empty()) {
+    const auto ignored = static_cast<Count>(std::ranges::count(batch_.sentence_targets, -1));
+    cost.forward += flops(Kind::kSoftmax, 5 * rows * c_.pair_classes);
+    cost.backward += flops(Kind::kSoftmax, known ? rows - ignored : rows);
+  } else if (training_) {
+    cost = {};
+  }
+  table_["sentence head"] += cost;
+}
+
 void Formula::head() {
   const bool pairs = c_.head == HeadKind::kPairs;
   const bool classifies = pairs || c_.head == HeadKind::kClassifier;
@@ -313,7 +358,7 @@ void Formula::head() {
   }
   // A table that is frozen is so for the output layer that shares it.
   const bool shared = c_.head == HeadKind::kLanguage && c_.tied && c_.frozen_layers > 0;
-  const bool frozen = shared && (!translates(c_) || c_.shared_table);
+  const bool frozen = shared && (!translates(c_) || shares_table(c_));
   Cost output = linear(rows, d_in, outputs, false, frozen);
   if (c_.head_bias) {
     output.forward += flops(Kind::kMatmul, rows * outputs);
@@ -322,9 +367,16 @@ void Formula::head() {
   if (c_.loss == "squared-error") {
     output.forward += flops(Kind::kAdd, (training_ ? 4 : 3) * rows * outputs);
     output.backward += flops(Kind::kAdd, 3 * rows * outputs);
+  } else if (c_.loss == "weighted-sum") {
+    output.forward += flops(Kind::kAdd, (training_ ? 3 : 2) * rows * outputs);
+    output.backward += flops(Kind::kAdd, rows * outputs);
   } else {
     const auto ignored = static_cast<Count>(std::ranges::count(batch_.targets, -1));
-    const Count counted = batch_.targets.empty() ? rows : batch_.targets.size() - ignored;
+    const bool spans = c_.loss.starts_with("span");
+    const Count answers = spans                 ? Count{batch_.batch} * outputs
+                          : c_.loss == "binary" ? rows * outputs
+                                                : rows;
+    const Count counted = batch_.targets.empty() ? answers : batch_.targets.size() - ignored;
     if (training_ && c_.loss.starts_with("distillation")) {
       output.forward += flops(Kind::kSoftmax, 24 * counted * outputs);
       const bool states = c_.loss.find("hidden_weight") != std::string::npos;
@@ -332,7 +384,14 @@ void Formula::head() {
       if (states) output.forward += maccs(3 * counted * width);
       if (states) output.backward += maccs(5 * counted * width);
     } else {
-      output.forward += flops(Kind::kSoftmax, 5 * rows * outputs);
+      Count judged = rows;
+      if (c_.loss == "span:masked=true") {
+        judged = 0;
+        for (std::size_t b = 0; b < batch_.batch; ++b) {
+          judged += real_tokens(batch_.lengths, b, batch_.length);
+        }
+      }
+      output.forward += flops(Kind::kSoftmax, 5 * judged * outputs);
       output.backward += flops(Kind::kSoftmax, counted);
     }
   }
@@ -346,6 +405,11 @@ CostTable Formula::table() {
     Cost cost = embedding(site, !translates(c_) && !batch_.token_types.empty());
     if (!trains_embedding(c_, site)) cost = {.forward = cost.forward};
     table_["embedding"] += cost;
+    if (c_.stem != StemKind::kTokens) {
+      Cost own = stem(site);
+      if (!trains_embedding(c_, site)) own = {.forward = own.forward};
+      table_["stem"] += own;
+    }
     stack(site, c_.layers, c_.frozen_layers);
   }
   if (decodes(c_)) {
@@ -363,6 +427,7 @@ CostTable Formula::table() {
           translates(c_) ? 0 : c_.frozen_layers);
   }
   head();
+  sentence_head();
   if (!training_) {
     for (auto& [name, cost] : table_) cost = {.forward = cost.forward};
   }

@@ -71,12 +71,15 @@ std::string mixer_of(const ModelConfig& c, const Site& site) {
 SiteAttention attention_at(const ModelConfig& c, const Batch& batch, const Site& site, bool drops) {
   const std::size_t d_head = c.d_model / c.heads;
   const std::size_t kv_heads = c.kv_heads == 0 ? c.heads : c.kv_heads;
-  const LoneAttention mechanism(mixer_of(c, site), {.layer = site.layer,
-                                                    .d_model = c.d_model,
-                                                    .heads = c.heads,
-                                                    .kv_heads = kv_heads,
-                                                    .d_head = d_head,
-                                                    .max_length = c.max_length});
+  const LoneAttention mechanism(
+      mixer_of(c, site),
+      {.layer = site.layer,
+       .d_model = c.d_model,
+       .heads = c.heads,
+       .kv_heads = kv_heads,
+       .d_head = d_head,
+       .max_length = site.part == ModelPart::kEncoder ? longest_source(c)
+                                                      : std::max(c.max_length, longest_source(c))});
   AttentionCost cost;
   for (const Rectangle& r : rectangles(site, batch)) {
     const AttentionCost own = mechanism->cost({.batch = r.batch,
@@ -96,13 +99,14 @@ SiteAttention attention_at(const ModelConfig& c, const Batch& batch, const Site&
   }
   return {.cost = cost,
           .k_width = mechanism->abilities().shared_qk ? 0 : kv_width(c),
-          .query_bias = mechanism.streams().given[0].bias.value_or(true)};
+          .query_bias = mechanism.streams().given[0].bias.value_or(true),
+          .key_bias = mechanism.streams().given[1].bias.value_or(true)};
 }
 
 bool trains_table(const ModelConfig& c, const Site& stack) {
   if (adapts(c)) return false;
   const bool first = !translates(c) || stack.part == ModelPart::kEncoder;
-  return c.frozen_layers == 0 || (!first && !c.shared_table);
+  return c.frozen_layers == 0 || (!first && !shares_table(c));
 }
 
 bool trains_embedding(const ModelConfig& c, const Site& stack) {

@@ -85,11 +85,16 @@ struct SiteAttention {
   AttentionCost cost;
   Count k_width = 0;  // of keys beside the queries; 0 where they are the queries
   bool query_bias = true;
+  bool key_bias = true;
 };
 SiteAttention attention_at(const ModelConfig& c, const Batch& batch, const Site& site, bool drops);
 
 // Frozen layers freeze the embedding of the first stack, hence the table that another shares with
 // it, whose own positions, types, norm and projection are trained still.
+// Whether encoder and decoder look tokens up in one table.
+inline bool shares_table(const ModelConfig& c) {
+  return c.shared_table && c.stem == StemKind::kTokens;
+}
 bool trains_table(const ModelConfig& c, const Site& stack);
 bool trains_embedding(const ModelConfig& c, const Site& stack);
 

@@ -11,5 +11,7 @@ namespace longspan::testing {
 ModelCase sample_model(std::uint64_t n);
 // The same with what is not attention and not one feed-forward: mixers, experts.
 ModelCase sample_guest(std::uint64_t n);
+// The same with an encoder that reads images or sound.
+ModelCase sample_stem(std::uint64_t n);
 
 }  // namespace longspan::testing

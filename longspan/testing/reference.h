@@ -152,6 +152,8 @@ S activation(std::string_view name, const S& x) {
            (1.0 + std::tanh(std::sqrt(2.0 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
   }
   if (name == "silu") return x / (1.0 + std::exp(-x));
+  if (name == "quick-gelu") return x / (1.0 + std::exp(-1.702 * x));
+  if (name == "relu2") return real_part(x) > 0.0 ? x * x : S{};
   assert(name == "tanh");
   return std::tanh(x);
 }
@@ -282,6 +284,35 @@ S cross_entropy_of(const Tensor<S>& x, std::span<const std::int32_t> targets) {
     S sum{0.0};
     for (std::size_t j = 0; j < x.cols; ++j) sum += std::exp(x(i, j));
     loss += std::log(sum) - x(i, static_cast<std::size_t>(targets[i]));
+  }
+  return loss;
+}
+
+// Σ over answers that are not −1 of −log σ(x) for yes, −log σ(−x) for no.
+template <class S>
+S binary_cross_entropy_of(const Tensor<S>& x, std::span<const std::int32_t> answers) {
+  assert(answers.size() == x.data.size());
+  S loss{0.0};
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    if (answers[i] < 0) continue;
+    loss += std::log(1.0 + std::exp(answers[i] == 1 ? -x.data[i] : x.data[i]));
+  }
+  return loss;
+}
+
+// Σ over sequences b and columns c whose target is not −1 of −log softmax(x[b·length + i, c])[target]
+// over the first places(b) rows i.
+template <class S, class Places>
+S span_loss_of(const Tensor<S>& x, std::size_t length, const Places& places,
+               std::span<const std::int32_t> targets) {
+  S loss{0.0};
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    const std::size_t first = i / x.cols * length;
+    const std::size_t c = i % x.cols;
+    if (targets[i] < 0) continue;
+    S sum{0.0};
+    for (std::size_t at = 0; at < places(i / x.cols); ++at) sum += std::exp(x(first + at, c));
+    loss += std::log(sum) - x(first + static_cast<std::size_t>(targets[i]), c);
   }
   return loss;
 }

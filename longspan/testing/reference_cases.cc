@@ -175,6 +175,20 @@ std::vector<ModelCase> encoder_cases() {
   tagger.head_bias = true;
   tagger.embedding_mask = true;
   tagger.embedding_norm = true;
+  ModelConfig detector = small("encoder");
+  detector.head = HeadKind::kTagger;
+  detector.classes = 1;
+  detector.loss = "binary";
+  detector.head_transform = true;
+  detector.activation = Activation::kQuickGelu;
+  ModelConfig labels = classifier("post", "mean");
+  labels.loss = "binary";
+  labels.activation = Activation::kRelu2;
+  ModelConfig last = classifier("pre", "last");
+  last.family = Family::kDecoder;
+  ModelConfig largest = last;
+  largest.pool = Pool::kLargest;
+  largest.activation = Activation::kQuickGelu;
   ModelConfig fourier = small("encoder");
   fourier.wiring = Wiring::kPostNorm;
   fourier.attention = "fnet|flash";
@@ -186,6 +200,10 @@ std::vector<ModelCase> encoder_cases() {
   timed.classes = 6;
   const BatchShape padded{.batch = 3, .length = 5, .padded = true};
   return {{"timed", timed, padded},
+          {"detector", detector, padded},
+          {"labels", labels, padded},
+          {"decoder_last", last, padded},
+          {"decoder_largest", largest, padded},
           {"convolved", convolved, padded},
           {"convolved_dropout", with_dropout(convolved), padded},
           {"fourier", fourier, {.batch = 2, .length = 6}},
@@ -395,7 +413,55 @@ std::vector<ModelCase> pair_cases() {
   ModelConfig wide = classifier("reversible", "mean");
   wide.head = HeadKind::kPairs;
   wide.streams = StreamEnd::kConcat;
-  return {{"pairs", mean, {.batch = 4, .length = 5, .padded = true}},
+  ModelConfig span = small("encoder");
+  span.head = HeadKind::kTagger;
+  span.classes = 2;
+  span.loss = "span";
+  // Places are compared: what is added to all of them, as a last norm's shift is, has no gradient.
+  span.norm = NormKind::kRms;
+  ModelConfig masked_span = span;
+  masked_span.loss = "span:masked=true";
+  ModelConfig pretraining = bert();
+  pretraining.pair_classes = 3;
+  ModelConfig image = classifier("pre", "first");
+  image.stem = StemKind::kPatches;
+  image.channels = 2;
+  image.image = 6;
+  image.patch = 3;
+  image.activation = Activation::kGelu;
+  ModelConfig bare_image = classifier("post", "mean");
+  bare_image.stem = StemKind::kPatches;
+  bare_image.channels = 1;
+  bare_image.image = 6;
+  bare_image.patch = 2;
+  bare_image.stem_bias = false;
+  bare_image.class_token = false;
+  bare_image.embedding_norm = true;
+  ModelConfig sound = translator("pre");
+  sound.stem = StemKind::kSound;
+  sound.channels = 3;
+  sound.max_source_length = 11;
+  sound.attention = "flash:key_bias=false";
+  ModelConfig weighted = classifier("post", "mean");
+  weighted.loss = "weighted-sum";
+  ModelConfig unbiased = gpt();
+  unbiased.attention = "full:key_bias=false";
+  ModelConfig frozen_sound = classifier("pre", "mean");
+  frozen_sound.stem = StemKind::kSound;
+  frozen_sound.channels = 5;
+  const BatchShape padded{.batch = 3, .length = 5, .padded = true};
+  return {{"span", span, padded},
+          {"span_masked", masked_span, padded},
+          {"pretraining", pretraining, {.batch = 3, .length = 6, .padded = true, .typed = true}},
+          {"pretraining_dropout", with_dropout(pretraining), {.batch = 2, .length = 4}},
+          {"image", image, {.batch = 2, .length = 5}},
+          {"image_dropout", with_dropout(image), {.batch = 2, .length = 5}},
+          {"image_mean", bare_image, {.batch = 3, .length = 9}},
+          {"sound", sound, {.batch = 2, .length = 4, .source_length = 10, .padded = true}},
+          {"unbiased_keys", unbiased, {.batch = 2, .length = 5}},
+          {"weighted", weighted, padded},
+          {"sound_classifier", frozen_sound, {.batch = 2, .length = 5}},
+          {"pairs", mean, {.batch = 4, .length = 5, .padded = true}},
           {"pairs_first", with_dropout(first), {.batch = 2, .length = 6}},
           {"pairs_concat", wide, {.batch = 6, .length = 4, .padded = true}}};
 }
@@ -443,11 +509,32 @@ void expect_same(const Work& counted, const Work& predicted, const std::string& 
   }
 }
 
-BatchData::BatchData(const ModelConfig& config, const BatchShape& shape, std::uint64_t seed)
-    : shape_(shape) {
+namespace {
+
+// Images have as many rows as they have, and what an encoder reads in place of tokens no padding.
+BatchShape shape_for(const ModelConfig& c, BatchShape shape) {
+  if (c.stem == StemKind::kTokens) return shape;
+  const bool both = c.family == Family::kEncoderDecoder;
+  if (!both) shape.padded = false;
+  if (c.stem == StemKind::kSound) return shape;
+  const std::size_t side = c.image / c.patch;
+  (both ? shape.source_length : shape.length) = side * side + (c.class_token ? 1 : 0);
+  return shape;
+}
+
+}  // namespace
+
+BatchData::BatchData(const ModelConfig& config, const BatchShape& asked, std::uint64_t seed)
+    : shape_(shape_for(config, asked)) {
+  const BatchShape& shape = shape_;
   const std::size_t rows = shape.batch * shape.length;
   tokens = draw(rows, config.vocab, derive(seed, "tokens"));
-  features.resize(shape.batch * config.inputs);
+  const std::size_t frames =
+      config.family == Family::kEncoderDecoder ? shape.source_length : shape.length;
+  features.resize(shape.batch * (config.stem == StemKind::kPatches
+                                     ? config.channels * config.image * config.image
+                                 : config.stem == StemKind::kSound ? 2 * config.channels * frames
+                                                                   : config.inputs));
   for (std::size_t i = 0; i < features.size(); ++i) {
     features[i] = random_normal(derive(seed, "features"), i);
   }
@@ -461,15 +548,31 @@ BatchData::BatchData(const ModelConfig& config, const BatchShape& shape, std::ui
   if (shape.typed) types = draw(rows, config.token_types, derive(seed, "types"));
   if (config.family == Family::kEncoderDecoder) {
     source = draw(shape.batch * shape.source_length, config.vocab, derive(seed, "source"));
-    if (shape.padded) source_lengths = some_lengths(shape.batch, shape.source_length);
+    if (shape.padded && config.stem == StemKind::kTokens) {
+      source_lengths = some_lengths(shape.batch, shape.source_length);
+    }
   }
   const bool of_sequences = config.head == HeadKind::kClassifier || config.head == HeadKind::kPairs;
   const std::size_t answers = config.head == HeadKind::kPairs        ? shape.batch / 2
                               : config.head == HeadKind::kClassifier ? shape.batch
                                                                      : rows;
   targets = draw(answers, config.outputs(), derive(seed, "targets"));
+  if (config.pair_classes > 0) {
+    sentence_targets = draw(shape.batch, config.pair_classes, derive(seed, "sentences"));
+    if (shape.batch > 1) sentence_targets[1] = -1;
+  }
+  if (config.loss == "binary") {
+    targets = draw(answers * config.outputs(), 2, derive(seed, "targets"));
+  }
+  if (config.loss.starts_with("span")) {
+    draw_spans(config, seed);
+    return;
+  }
   if (config.loss == "squared-error") {
     values = some_values(targets.size() * config.outputs(), derive(seed, "values"));
+  }
+  if (config.loss == "weighted-sum") {
+    values = normals(targets.size() * config.outputs(), derive(seed, "values"));
   }
   if (config.loss.starts_with("distillation")) {
     const std::size_t width = (config.streams == StreamEnd::kConcat ? 2 : 1) * config.d_model;
@@ -488,6 +591,17 @@ BatchData::BatchData(const ModelConfig& config, const BatchShape& shape, std::ui
   }
 }
 
+void BatchData::draw_spans(const ModelConfig& config, std::uint64_t seed) {
+  answers_rows_ = false;
+  const bool masked = config.loss.ends_with("masked=true") && shape_.padded;
+  targets.clear();
+  for (std::size_t i = 0; i < 2 * shape_.batch; ++i) {
+    const std::size_t places = masked ? static_cast<std::size_t>(lengths[i / 2]) : shape_.length;
+    const auto at = random_below(derive(seed, "targets"), i, places + 1);
+    targets.push_back(at == places ? -1 : static_cast<std::int32_t>(at));
+  }
+}
+
 Batch BatchData::view() const {
   if (!shape_.packed) return padded();
   return pack(padded(), answers_rows_ ? Answers::kOfRows : Answers::kOfSequences, packed_);
@@ -500,6 +614,7 @@ Batch BatchData::padded() const {
           .features = features,
           .times = times,
           .targets = targets,
+          .sentence_targets = sentence_targets,
           .values = values,
           .teacher_scores = teacher_scores,
           .teacher_states = teacher_states,

@@ -35,7 +35,8 @@ std::vector<ModelCase> model_cases();
 // Models of which two passes cannot be compared: with experts, among which the data choose, or a
 // projected embedding.
 std::vector<ModelCase> expert_cases();
-// Models of two sequences each, whose error no rule but exact ones can send back to them.
+// Models whose error no rule but exact ones can send back: of two sequences each, of places, of two
+// heads, of features.
 std::vector<ModelCase> pair_cases();
 std::vector<ModelCase> staged_cases();  // of sequences that are long enough for their stages
 // Perceptrons, which have features instead of tokens.
@@ -63,6 +64,7 @@ class BatchData {
   std::vector<std::int32_t> tokens;
   std::vector<float> features;
   std::vector<std::int32_t> targets;
+  std::vector<std::int32_t> sentence_targets;
   std::vector<float> values;
   std::vector<float> teacher_scores;
   std::vector<float> teacher_states;
@@ -74,6 +76,8 @@ class BatchData {
 
  private:
   Batch padded() const;
+  // Of a span's ends, a place of each sequence, or none.
+  void draw_spans(const ModelConfig& config, std::uint64_t seed);
 
   BatchShape shape_;
   bool answers_rows_ = true;

@@ -36,14 +36,11 @@ class ReferenceModel {
     auxiliary_ = S{};
     const Tensor<S> h = states();
     const Tensor<S> scores = head(h);
-    const bool numbers = c_.loss == "squared-error";
-    const bool taught = training_ && c_.loss.starts_with(DistillationLoss::kName);
-    const S sum = numbers  ? squared_error_of(scores, batch_.values)
-                  : taught ? distillation(scores, h)
-                           : cross_entropy_of(scores, batch_.targets);
+    const S sum = judged(scores, h);
     const auto ignored = std::ranges::count(batch_.targets, kIgnoredTarget);
     const auto counted = static_cast<std::ptrdiff_t>(batch_.targets.size()) - ignored;
-    return training_ ? sum + static_cast<double>(counted) * auxiliary_ : sum;
+    const S all = sum + static_cast<double>(counted) * sentence_loss(h);
+    return training_ ? all + static_cast<double>(counted) * auxiliary_ : all;
   }
 
  private:
@@ -58,17 +55,55 @@ class ReferenceModel {
           both ? Side{"encoder", batch_.source_length, batch_.source_lengths,
                       derive(key_, "encoder"), c_.layers}
                : Side{"encoder", batch_.length, batch_.lengths, derive(key_, "encoder"), c_.layers};
-      x = embed("embedding", side, both ? batch_.source : batch_.tokens, !both);
+      const std::size_t rows = batch_.batch * side.length;
+      x = embed("embedding", side, both ? batch_.source : batch_.tokens, rows, !both);
       x = stack(side, x, nullptr);
       context = x;
     }
     if (c_.family != Family::kEncoder) {
       const Side side{"decoder", batch_.length, batch_.lengths, derive(key_, "decoder"),
                       both ? c_.decoder_layers : c_.layers};
-      x = embed(both ? "decoder_embedding" : "embedding", side, batch_.tokens, true);
+      x = embed(both ? "decoder_embedding" : "embedding", side, batch_.tokens, batch_.tokens.size(),
+                true);
       x = stack(side, x, both ? &context : nullptr);
     }
     return x;
+  }
+
+  S judged(const Tensor<S>& scores, const Tensor<S>& h) const {
+    if (c_.loss == "squared-error") return squared_error_of(scores, batch_.values);
+    if (c_.loss == "binary") return binary_cross_entropy_of(scores, batch_.targets);
+    if (c_.loss.starts_with("span")) return span_loss(scores);
+    if (training_ && c_.loss.starts_with(DistillationLoss::kName)) return distillation(scores, h);
+    if (c_.loss != "weighted-sum") return cross_entropy_of(scores, batch_.targets);
+    S sum{0.0};
+    for (std::size_t i = 0; i < scores.data.size(); ++i) {
+      sum += scores.data[i] * static_cast<double>(batch_.values[i]);
+    }
+    return sum;
+  }
+
+  // The mean over the sequences that have a target.
+  S sentence_loss(const Tensor<S>& h) const {
+    const auto ignored = std::ranges::count(batch_.sentence_targets, kIgnoredTarget);
+    const auto counted = static_cast<std::ptrdiff_t>(batch_.sentence_targets.size()) - ignored;
+    if (counted == 0) return S{};
+    Tensor<S> x(batch_.batch, h.cols);
+    for (std::size_t b = 0; b < x.rows; ++b) {
+      for (std::size_t j = 0; j < x.cols; ++j) x(b, j) = h(b * batch_.length, j);
+    }
+    x = linear(w_, "sentence_head.pooler", x);
+    for (S& value : x.data) value = std::tanh(value);
+    return cross_entropy_of(linear(w_, "sentence_head.output", x), batch_.sentence_targets) /
+           static_cast<double>(counted);
+  }
+
+  S span_loss(const Tensor<S>& scores) const {
+    const bool masked = c_.loss == "span:masked=true" && !batch_.lengths.empty();
+    const auto places = [&](std::size_t b) {
+      return masked ? static_cast<std::size_t>(batch_.lengths[b]) : batch_.length;
+    };
+    return span_loss_of(scores, batch_.length, places, batch_.targets);
   }
 
   S distillation(const Tensor<S>& scores, const Tensor<S>& h) const {
@@ -113,28 +148,90 @@ class ReferenceModel {
     return norm(w_, name, c_.norm.name(), static_cast<double>(c_.norm_epsilon), x);
   }
 
+  // Of `length` rows from frame or pixel zero on, taps outside of x being zeros.
+  Tensor<S> patches() const {
+    const std::size_t p = c_.patch;
+    const std::size_t side = c_.image / p;
+    Tensor<S> columns(batch_.batch * side * side, c_.channels * p * p);
+    for (std::size_t row = 0; row < columns.rows; ++row) {
+      const std::size_t b = row / (side * side);
+      for (std::size_t j = 0; j < columns.cols; ++j) {
+        const std::size_t y = row / side % side * p + j / p % p;
+        const std::size_t z = row % side * p + j % p;
+        columns(row, j) =
+            batch_.features[((b * c_.channels + j / (p * p)) * c_.image + y) * c_.image + z];
+      }
+    }
+    const Tensor<S> rows = linear(w_, "embedding.patches", columns);
+    if (!c_.class_token) return rows;
+    const Tensor<S> token = w_.get<S>("embedding.class_token");
+    Tensor<S> x(rows.rows + batch_.batch, rows.cols);
+    const std::size_t length = side * side + 1;
+    for (std::size_t i = 0; i < x.rows; ++i) {
+      for (std::size_t j = 0; j < x.cols; ++j) {
+        x(i, j) = i % length == 0 ? token(0, j) : rows(i - i / length - 1, j);
+      }
+    }
+    return x;
+  }
+
+  // gelu of three neighbours of every `stride`-th row.
+  Tensor<S> convolved_frames(const std::string& name, const Tensor<S>& x, std::size_t length,
+                             std::size_t stride) const {
+    Tensor<S> columns(x.rows / stride, 3 * x.cols);
+    const std::size_t places = length / stride;
+    for (std::size_t row = 0; row < columns.rows; ++row) {
+      for (std::size_t j = 0; j < columns.cols; ++j) {
+        const std::size_t t = row % places * stride + j % 3;  // one ahead
+        if (t == 0 || t > length) continue;
+        columns(row, j) = x(row / places * length + t - 1, j / 3);
+      }
+    }
+    Tensor<S> y = linear(w_, name, columns);
+    for (S& value : y.data) value = activation("gelu", value);
+    return y;
+  }
+
+  Tensor<S> sound(std::size_t length) const {
+    Tensor<S> x(batch_.batch * 2 * length, c_.channels);
+    for (std::size_t i = 0; i < x.rows; ++i) {
+      for (std::size_t j = 0; j < x.cols; ++j) {
+        const std::size_t b = i / (2 * length);
+        x(i, j) = batch_.features[(b * x.cols + j) * 2 * length + i % (2 * length)];
+      }
+    }
+    x = convolved_frames("embedding.first", x, 2 * length, 1);
+    return convolved_frames("embedding.second", x, 2 * length, 2);
+  }
+
   Tensor<S> embed(const std::string& name, const Side& side, std::span<const std::int32_t> tokens,
-                  bool typed) const {
+                  std::size_t rows, bool typed) const {
     const std::size_t d = c_.d_model;
-    const Tensor<S> table = w_.get<S>((c_.shared_table ? "embedding" : name) + ".tokens");
+    const bool looks_up = c_.stem == StemKind::kTokens || side.name == "decoder";
+    const bool shares = c_.shared_table && c_.stem == StemKind::kTokens;
+    const Tensor<S> table =
+        looks_up ? w_.get<S>((shares ? "embedding" : name) + ".tokens") : Tensor<S>{};
     const Tensor<S> learned =
         c_.positions == PositionKind::kLearned ? w_.get<S>(name + ".positions") : Tensor<S>{};
     const bool axial = c_.positions == PositionKind::kAxial;
     const Tensor<S> axial_rows = axial ? w_.get<S>(name + ".axial_rows") : Tensor<S>{};
     const Tensor<S> axial_columns = axial ? w_.get<S>(name + ".axial_columns") : Tensor<S>{};
-    const bool embeds = c_.token_types > 0 && c_.embedding_types;
+    const bool embeds = looks_up && c_.token_types > 0 && c_.embedding_types;
     const Tensor<S> types = embeds ? w_.get<S>(name + ".types") : Tensor<S>{};
-    Tensor<S> x(tokens.size(), d);
-    for (std::size_t i = 0; i < tokens.size(); ++i) {
+    Tensor<S> x(rows, d);
+    if (!looks_up) x = c_.stem == StemKind::kPatches ? patches() : sound(side.length);
+    for (std::size_t i = 0; i < rows; ++i) {
       const std::size_t position = i % side.length;
       const std::size_t type = typed && !batch_.token_types.empty()
                                    ? static_cast<std::size_t>(batch_.token_types[i])
                                    : 0;
       for (std::size_t j = 0; j < d; ++j) {
-        const S entry = table(static_cast<std::size_t>(tokens[i]), j);
-        // The padding token's row is a constant here: it receives no gradient from look-ups.
-        x(i, j) = tokens[i] == c_.padding_token ? S{real_part(entry)} : entry;
-        if (c_.embedding_scale) x(i, j) *= std::sqrt(static_cast<double>(d));
+        if (looks_up) {
+          const S entry = table(static_cast<std::size_t>(tokens[i]), j);
+          // The padding token's row is a constant here: it receives no gradient from look-ups.
+          x(i, j) = tokens[i] == c_.padding_token ? S{real_part(entry)} : entry;
+          if (c_.embedding_scale) x(i, j) *= std::sqrt(static_cast<double>(d));
+        }
         if (c_.positions == PositionKind::kLearned)
           x(i, j) += learned(position + c_.position_offset, j);
         if (axial) {
@@ -175,7 +272,13 @@ class ReferenceModel {
     const std::size_t kv = d / a.heads * a.kv_heads;
     Tensor<S> q;
     Tensor<S> pair;
-    if (context == nullptr) {
+    if (c_.attention.ends_with("key_bias=false")) {
+      const bool crosses = context != nullptr;
+      const Tensor<S> own = linear(w_, name + (crosses ? ".q" : ".qv"), x);
+      q = columns(own, 0, d);
+      const Tensor<S> v = crosses ? linear(w_, name + ".v", *context) : columns(own, d, kv);
+      pair = beside(linear(w_, name + ".k", crosses ? *context : x), v);
+    } else if (context == nullptr) {
       const Tensor<S> all = linear(w_, name + ".qkv", x);
       q = columns(all, 0, d);
       pair = columns(all, d, 2 * kv);
@@ -191,6 +294,14 @@ class ReferenceModel {
       rotate_heads(k, side.length, a.kv_heads, base, c_.rotary_interleaved);
     }
     return linear(w_, name + ".out", attend(a, q, k, v));
+  }
+
+  static Tensor<S> beside(const Tensor<S>& a, const Tensor<S>& b) {
+    Tensor<S> y(a.rows, a.cols + b.cols);
+    for (std::size_t i = 0; i < y.rows; ++i) {
+      for (std::size_t j = 0; j < y.cols; ++j) y(i, j) = j < a.cols ? a(i, j) : b(i, j - a.cols);
+    }
+    return y;
   }
 
   bool mixes(std::size_t layer) const { return turn_of(c_.attention, layer) == "fnet"; }
@@ -441,9 +552,25 @@ class ReferenceModel {
     return c_.final_norm ? norm_of(side.name + ".norm", x) : x;
   }
 
+  // The last real row of sequence b, or the first with the largest id.
+  std::size_t chosen(std::size_t b) const {
+    const std::size_t real =
+        batch_.lengths.empty() ? batch_.length : static_cast<std::size_t>(batch_.lengths[b]);
+    std::size_t best = 0;
+    for (std::size_t i = 1; i < real; ++i) {
+      const auto* const ids = batch_.tokens.data() + b * batch_.length;
+      if (c_.pool == Pool::kLast || ids[i] > ids[best]) best = i;
+    }
+    return b * batch_.length + best;
+  }
+
   Tensor<S> pooled(const Tensor<S>& x) const {
     Tensor<S> y(batch_.batch, x.cols);
     for (std::size_t b = 0; b < batch_.batch; ++b) {
+      if (c_.pool == Pool::kLast || c_.pool == Pool::kLargest) {
+        for (std::size_t j = 0; j < x.cols; ++j) y(b, j) = x(chosen(b), j);
+        continue;
+      }
       std::size_t count = 1;
       if (c_.pool == Pool::kMean) {
         count =
@@ -487,7 +614,8 @@ class ReferenceModel {
       if (c_.head_norm) x = norm_of("head.norm", x);
     }
     const bool tied = c_.head == HeadKind::kLanguage && c_.tied;
-    const bool own_table = c_.family == Family::kEncoderDecoder && !c_.shared_table;
+    const bool shares = c_.shared_table && c_.stem == StemKind::kTokens;
+    const bool own_table = c_.family == Family::kEncoderDecoder && !shares;
     const std::string table = own_table ? "decoder_embedding.tokens" : "embedding.tokens";
     const Tensor<S> weight = w_.get<S>(tied ? table : std::string("head.output.weight"));
     return linear(x, weight, w_.get_if<S>("head.output.bias"));

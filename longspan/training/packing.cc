@@ -5,6 +5,7 @@ namespace longspan {
 namespace {
 
 Answers answers_of(const Model& model, const Batch& batch) {
+  if (model.loss().places()) return Answers::kOfSequences;
   return model.output_rows(batch) == batch.rows() ? Answers::kOfRows : Answers::kOfSequences;
 }
 

@@ -12,7 +12,7 @@ namespace longspan {
 namespace {
 
 // log Σ eˣ
-double log_sum_exp(std::span<const float> x) {
+double log_of_sum(std::span<const float> x) {
   const double most = *std::ranges::max_element(x);
   double sum = 0.0;
   for (const float value : x) sum += std::exp(value - most);
@@ -82,8 +82,8 @@ void Closeness::add(const Batch& batch, ConstMatrix scores) {
     if (batch.targets[r] == kIgnoredTarget) continue;
     const auto s = scores.row(r);
     const auto t = teacher.row(r);
-    const double all_s = log_sum_exp(s);
-    const double all_t = log_sum_exp(t);
+    const double all_s = log_of_sum(s);
+    const double all_t = log_of_sum(t);
     for (std::size_t j = 0; j < s.size(); ++j) {
       const double log_p = t[j] - all_t;
       divergence += std::exp(log_p) * (log_p - (s[j] - all_s));
