@@ -178,9 +178,7 @@ void check(const ModelConfig& c) {
               (c.head == HeadKind::kTagger && c.family == Family::kDecoder) ||
               (c.head == HeadKind::kClassifier && c.family == Family::kDecoder &&
                c.pool != Pool::kFirst),
-          "[model] a {} head on a {} with pool={}; need an encoder, or a decoder's last or largest "
-          "token",
-          c.head, c.family, c.pool);
+          "[model] a {} head on a {}; need an encoder", c.head, c.family);
   require(c.head != HeadKind::kPairs || (!c.head_transform && !c.head_norm),
           "[model] head_transform or head_norm with a head of pairs, which has layers of its own; "
           "need neither");

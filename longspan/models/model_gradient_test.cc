@@ -58,10 +58,10 @@ TEST_P(ModelGradient, LossAndEvaluationAreTheReferences) {
   const double trained = ReferenceModel<double>(config, weights_, batch, true, kDropoutKey).loss();
   const double evaluated = ReferenceModel<double>(config, weights_, batch, false).loss();
   const LossSum loss = model_.forward(batch, kDropoutKey, 0.7F);
-  EXPECT_NEAR(loss.loss, trained, 2e-6 * trained);
+  EXPECT_NEAR(loss.loss, trained, 2e-6 * std::abs(trained));
   EXPECT_EQ(loss.counted, model_.loss().count(batch));
   const LossSum evaluation = model_.evaluate(batch);
-  EXPECT_NEAR(evaluation.loss, evaluated, 2e-6 * evaluated);
+  EXPECT_NEAR(evaluation.loss, evaluated, 2e-6 * std::abs(evaluated));
   if (config.dropout > 0.0F) {
     EXPECT_GT(std::abs(trained - evaluated), 1e-3);
   }
@@ -104,6 +104,7 @@ TEST(ModelCases, GiveEveryFieldTwoValues) {
   std::ranges::copy(testing::perceptron_cases(), std::back_inserter(all));
   std::ranges::copy(testing::expert_cases(), std::back_inserter(all));
   std::ranges::copy(testing::staged_cases(), std::back_inserter(all));
+  std::ranges::copy(testing::pair_cases(), std::back_inserter(all));
   for (ModelCase& c : all) {
     c.config.visit([&](std::string_view name, auto& field) {
       values[std::string(name)].insert(fmt::format("{}", field));

@@ -77,6 +77,7 @@ class Invariants : public ::testing::TestWithParam<ModelCase> {};
 // Padding that is masked may hold anything; and a batch without it gives the same.
 TEST_P(Invariants, MaskedTokensChangeNothing) {
   if (GetParam().config.attention.starts_with("fnet")) GTEST_SKIP() << "mixes padding in";
+  if (GetParam().config.stem != StemKind::kTokens) GTEST_SKIP() << "its sequences are whole";
   const ModelCase& c = GetParam();
   Model model = random_model(c.config);
   BatchShape shape = c.shape;
@@ -153,6 +154,8 @@ TEST_P(Invariants, SequencesOfABatchDoNotMeet) {
   for (std::size_t i = 0; i < c.shape.source_length; ++i) {
     changed.source[i] = (data.source[i] + 1) % vocab;
   }
+  for (std::size_t i = 0; i < data.features.size() / c.shape.batch; ++i)
+    changed.features[i] += 1.0F;
   const std::vector<float> after = logits_of(model, changed.view());
   const bool pairs = c.config.head == HeadKind::kPairs;
   const std::size_t one = before.size() / (pairs ? c.shape.batch / 2 : c.shape.batch);

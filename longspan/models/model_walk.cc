@@ -11,9 +11,10 @@ Batch Model::without_data(const Batch& shape) const {
   check_rows(shape);
   Batch batch = shape;
   if (batch.tokens.empty()) batch.tokens = Dry::memory<const std::int32_t>(shape.rows());
+  const std::size_t length = has_decoder() ? shape.source_length : shape.length;
+  const std::size_t each =
+      stem() != nullptr && length > 0 ? stem()->features(length) : config_.inputs;
   if (batch.features.empty()) {
-    const std::size_t length = has_decoder() ? shape.source_length : shape.length;
-    const std::size_t each = stem() != nullptr ? stem()->features(length) : config_.inputs;
     require(size_product(shape.batch, each) <= ModelLimits::kLength,
             "[model] {} sequences of {} features; need at most {} in all", shape.batch, each,
             ModelLimits::kLength);

@@ -129,13 +129,14 @@ Shape squeezed(const Shape& shape) {
   return rest;
 }
 
-// A vector may be stored by heads, and so may the columns of a matrix.
+// A vector may be stored by heads, and so may the columns of a matrix; those of a convolution by
+// channels and taps.
 bool fits(const Shape& shape, const Part& part, bool vector) {
   if (squeezed(shape) == squeezed(part.source)) return true;
   const std::size_t elements =
       std::accumulate(shape.begin(), shape.end(), std::size_t{1}, std::multiplies<>());
   if (elements != part.source_size()) return false;
-  return vector || (shape.size() == 3 && shape[0] == part.source[0]);
+  return vector || (shape.size() >= 3 && shape[0] == part.source[0]);
 }
 
 bool same_bits(std::span<const float> a, std::span<const float> b) {

@@ -177,7 +177,7 @@ std::string sparse_layers(const ConfigFields& f, const char* sparse, const char*
   const std::size_t every = count == 0 ? 0 : layers / count;
   std::vector<std::string> turns;
   for (std::size_t i = 0; i < layers; ++i) {
-    turns.push_back(every > 0 && i % every == 1 ? experts : "dense");
+    turns.push_back(every > 0 && (every == 1 || i % every == 1) ? experts : "dense");
   }
   return in_turn(turns);
 }
