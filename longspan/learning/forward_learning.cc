@@ -42,6 +42,10 @@ ForwardLearning::ForwardLearning(const Model& model, Recall recall, const Feedba
   require(model.config().head != HeadKind::kPairs,
           "[pepita] the error of a pair belongs to neither of its sequences; need the rule bp or "
           "fa");
+  require(
+      !(model.has_encoder() && model.has_decoder()) || model.config().head == HeadKind::kLanguage,
+      "[pepita] the error of hidden states is of no token that an encoder could look for; need "
+      "a language-model head, or the rule bp or fa");
   check_numbers("pepita", feedback);
   if (!through_matrix()) return;
   const std::size_t outputs = model.config().outputs();
@@ -197,7 +201,7 @@ Perturbation ForwardLearning::injected(const Batch& batch, ConstMatrix e, float 
                                        Arena& arena) const {
   const ModelConfig& c = model_.config();
   Perturbation p;
-  if (c.head == HeadKind::kClassifier) {
+  if (c.pools()) {
     const Place::Part part(ModelPart::kError);
     const Place::Scope scope(kOverheadMeter, Phase::kUpdate);
     const Matrix shift = arena.matrix(batch.batch, c.d_model);

@@ -11,5 +11,8 @@ namespace longspan::testing {
 ModelCase sample_model(std::uint64_t n);
 // The same with what is not attention and not one feed-forward: mixers, experts.
 ModelCase sample_guest(std::uint64_t n);
+// Either, with what released models have: other widths, wirings, norms, biases, rotary positions and
+// heads, and the options of exact attention.
+ModelCase sample_released(std::uint64_t n);
 
 }  // namespace longspan::testing

@@ -37,6 +37,8 @@ std::vector<ModelCase> model_cases();
 std::vector<ModelCase> expert_cases();
 // Models of two sequences each, whose error no rule but exact ones can send back to them.
 std::vector<ModelCase> pair_cases();
+// With what released models have that no other case does.
+std::vector<ModelCase> released_cases();
 std::vector<ModelCase> staged_cases();  // of sequences that are long enough for their stages
 // Perceptrons, which have features instead of tokens.
 // Models that have a teacher.
