@@ -128,7 +128,7 @@ std::vector<Case> cases() {
     add("query_norm",
         {.config = each, .batch = 3, .length = 4, .lengths = {4, 2, 1}, .rotary = true});
     add("query_norm_whole", {.config = whole, .batch = 2, .length = 5, .rotary = true});
-    add("query_norm_shifts", {.config = plain_norm, .batch = 2, .length = 5});
+    add("query_norm_shifts", {.config = plain_norm, .batch = 2, .length = 5, .rotary = true});
     add("rotary_part", {.config = grouped, .batch = 2, .length = 6, .rotary = true, .turning = 2});
     add("rotary_part_interleaved", {.config = wide,
                                     .batch = 1,

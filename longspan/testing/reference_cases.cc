@@ -503,7 +503,7 @@ std::vector<ModelCase> released_others() {
   ModelConfig bart = translator("post");
   bart.decoder_heads = 2;
   bart.decoder_d_ff = 11;
-  bart.decoder_max_length = 5;
+  bart.decoder_max_length = 10;
   bart.embedding_norm = true;
   bart.decoder_norm_first = true;
   bart.head_constant_bias = true;
