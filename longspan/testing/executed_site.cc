@@ -68,22 +68,55 @@ std::string mixer_of(const ModelConfig& c, const Site& site) {
   return turn_of(own ? c.decoder_attention : c.attention, site.layer);
 }
 
+Count turning_channels(const ModelConfig& c, const Site& site, Count d_head) {
+  if (c.positions != PositionKind::kRotary || site.cross) return 0;
+  const std::string options = turn_of(c.rotary, site.layer);
+  if (options == "none") return 0;
+  const std::size_t at = (',' + options).find(",width=");
+  const Count width = at == std::string::npos ? 0 : std::stoul(options.substr(at + 6));
+  return width > 0 ? width : d_head;
+}
+
+namespace {
+
+// What of a mechanism's parameters a layer reads but does not train: a table that its stack shares
+// and a frozen layer began.
+Work untrained(const ModelConfig& c, const Site& site) {
+  if (c.frozen_layers == 0 || in_second_stack(c, site)) return {};
+  const auto buckets_of = [&](std::size_t layer) -> Count {
+    Site at = site;
+    at.layer = layer;
+    const std::string mixer = mixer_of(c, at);
+    if (!mixer.starts_with("flash:") || mixer.find("distances=buckets") == std::string::npos) {
+      return 0;
+    }
+    const std::size_t found = mixer.find("buckets=", mixer.find("=buckets") + 8);
+    return found == std::string::npos ? 32 : std::stoul(mixer.substr(found + 8));
+  };
+  bool began = false;
+  for (std::size_t i = 0; i < c.frozen_layers; ++i) began = began || buckets_of(i) > 0;
+  return flops(Kind::kAdd, began ? buckets_of(site.layer) * heads_at(c, site) : 0);
+}
+
+}  // namespace
+
 SiteAttention attention_at(const ModelConfig& c, const Batch& batch, const Site& site, bool drops) {
-  const std::size_t d_head = head_width_of(c);
-  const std::size_t kv_heads = c.kv_heads == 0 ? c.heads : c.kv_heads;
+  const std::size_t d_head = head_width_at(c, site);
+  const std::size_t heads = heads_at(c, site);
+  const std::size_t kv_heads = kv_heads_at(c, site);
+  const std::size_t source = longest_source(c);
   const LoneAttention mechanism(
       mixer_of(c, site),
       {.layer = site.layer,
        .d_model = c.d_model,
-       .heads = c.heads,
+       .heads = heads,
        .kv_heads = kv_heads,
        .d_head = d_head,
-       .max_length = site.part == ModelPart::kEncoder ? longest_source(c)
-                                                      : std::max(c.max_length, longest_source(c))});
+       .max_length = site.part == ModelPart::kEncoder ? source : std::max(c.max_length, source)});
   AttentionCost cost;
   for (const Rectangle& r : rectangles(site, batch)) {
     const AttentionCost own = mechanism->cost({.batch = r.batch,
-                                               .heads = c.heads,
+                                               .heads = heads,
                                                .kv_heads = kv_heads,
                                                .m = r.m,
                                                .n = r.n,
@@ -97,19 +130,25 @@ SiteAttention attention_at(const ModelConfig& c, const Batch& batch, const Site&
     cost.update += own.update;
     cost.signals += own.signals;
   }
+  for (std::size_t i = 0; i < rectangles(site, batch).size(); ++i) {
+    for (std::size_t k = 0; k < kKinds; ++k) cost.update.other[k] -= untrained(c, site).other[k];
+  }
   return {.cost = cost,
-          .k_width = mechanism->abilities().shared_qk ? 0 : kv_width(c),
+          .q_width = heads * d_head,
+          .k_width = mechanism->abilities().shared_qk ? 0 : kv_heads * d_head,
+          .v_width = kv_heads * d_head,
           .query_bias = mechanism.streams().given[0].bias.value_or(true),
           .key_bias = mechanism.streams().given[1].bias.value_or(true)};
 }
 
 Cost core_at(const ModelConfig& c, const Batch& batch, const Site& site, const CoreWidths& widths) {
   const LoneAttention mechanism("flash", {});
+  const std::size_t heads = heads_at(c, site);
   Cost cost;
   for (const Rectangle& r : rectangles(site, batch)) {
     const AttentionCost own = mechanism->cost({.batch = r.batch,
-                                               .heads = c.heads,
-                                               .kv_heads = c.heads,
+                                               .heads = heads,
+                                               .kv_heads = heads,
                                                .m = r.m,
                                                .n = r.n,
                                                .d = widths.d,
@@ -133,7 +172,8 @@ bool trains_embedding(const ModelConfig& c, const Site& stack) {
   if (trains_table(c, stack)) return true;
   if (adapts(c) || !translates(c) || stack.part == ModelPart::kEncoder) return false;
   return c.positions == PositionKind::kLearned || c.positions == PositionKind::kAxial ||
-         (c.token_types > 0 && c.embedding_types) || c.embedding_norm || c.embedding_projection;
+         (c.token_types > 0 && c.embedding_types) || (c.embedding_norm && norms_learn(c)) ||
+         c.embedding_projection || table_width(c) != c.d_model;
 }
 
 }  // namespace longspan::testing
