@@ -77,29 +77,6 @@ Count turning_channels(const ModelConfig& c, const Site& site, Count d_head) {
   return width > 0 ? width : d_head;
 }
 
-namespace {
-
-// What of a mechanism's parameters a layer reads but does not train: a table that its stack shares
-// and a frozen layer began.
-Work untrained(const ModelConfig& c, const Site& site) {
-  if (c.frozen_layers == 0 || in_second_stack(c, site)) return {};
-  const auto buckets_of = [&](std::size_t layer) -> Count {
-    Site at = site;
-    at.layer = layer;
-    const std::string mixer = mixer_of(c, at);
-    if (!mixer.starts_with("flash:") || mixer.find("distances=buckets") == std::string::npos) {
-      return 0;
-    }
-    const std::size_t found = mixer.find("buckets=", mixer.find("=buckets") + 8);
-    return found == std::string::npos ? 32 : std::stoul(mixer.substr(found + 8));
-  };
-  bool began = false;
-  for (std::size_t i = 0; i < c.frozen_layers; ++i) began = began || buckets_of(i) > 0;
-  return flops(Kind::kAdd, began ? buckets_of(site.layer) * heads_at(c, site) : 0);
-}
-
-}  // namespace
-
 SiteAttention attention_at(const ModelConfig& c, const Batch& batch, const Site& site, bool drops) {
   const std::size_t d_head = head_width_at(c, site);
   const std::size_t heads = heads_at(c, site);
@@ -129,9 +106,6 @@ SiteAttention attention_at(const ModelConfig& c, const Batch& batch, const Site&
     cost.backward += own.backward;
     cost.update += own.update;
     cost.signals += own.signals;
-  }
-  for (std::size_t i = 0; i < rectangles(site, batch).size(); ++i) {
-    for (std::size_t k = 0; k < kKinds; ++k) cost.update.other[k] -= untrained(c, site).other[k];
   }
   return {.cost = cost,
           .q_width = heads * d_head,

@@ -260,6 +260,7 @@ FlashAttention::FlashAttention(const FlashConfig& config, const AttentionSite& s
   if (table_ == nullptr) {
     table_ = &site.parameters.declare(name, config.buckets, site.heads,
                                       Initializer::normal(site.deviation));
+    table_->place.block.reset();  // of the whole stack
   }
   require(table_->rows == config.buckets && table_->cols == site.heads,
           "[flash] the table {} has {} buckets for {} heads; the layers of a stack share it, and "
@@ -401,9 +402,7 @@ AttentionCost FlashAttention::cost(const AttentionShape& s) const {
   cost.forward = forward_work(s, counts);
   cost.saved = queries;
   cost.signals = (sinks_ != nullptr ? s.heads : 0) + (learns_buckets() ? table_->size() : 0);
-  std::size_t learned = cost.signals;
-  if (learns_buckets() && table_->constant) learned -= table_->size();
-  cost.update = flops(Kind::kAdd, learned, 12 * learned);
+  cost.update = flops(Kind::kAdd, cost.signals, 12 * cost.signals);
   cost.forward_scratch = book + Arena::bytes_for(workers() * tiled_forward_scratch(s.d, s.e));
   if (parts > 1) cost.forward_scratch += Arena::bytes_for(parts * queries * (s.e + 1));
   cost.backward_scratch = book + Arena::bytes_for(queries) +
@@ -516,16 +515,12 @@ void FlashAttention::sink_gradient(const AttentionShape& s, std::span<const floa
 void FlashAttention::run_accumulate(const AttentionInputs& /*in*/, std::span<const float> /*saved*/,
                                     std::span<const float> signals) const {
   std::size_t taken = 0;
-  std::size_t learned = 0;
   for (Parameter* parameter : {sinks_, table_}) {
     if (parameter == nullptr) continue;
-    const auto own = signals.subspan(taken, parameter->size());
-    taken += own.size();
-    if (parameter->constant) continue;  // a frozen layer's, which the others read
-    add_row(own, parameter->gradient.data());
-    learned += own.size();
+    add_row(signals.subspan(taken, parameter->size()), parameter->gradient.data());
+    taken += parameter->size();
   }
-  if (learned > 0) report(flops(Kind::kAdd, learned, 12 * learned));
+  if (taken > 0) report(flops(Kind::kAdd, taken, 12 * taken));
 }
 
 void FlashAttention::backward_with_delta(const BackwardCall& call,
