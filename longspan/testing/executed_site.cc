@@ -71,12 +71,13 @@ std::string mixer_of(const ModelConfig& c, const Site& site) {
 SiteAttention attention_at(const ModelConfig& c, const Batch& batch, const Site& site, bool drops) {
   const std::size_t d_head = c.d_model / c.heads;
   const std::size_t kv_heads = c.kv_heads == 0 ? c.heads : c.kv_heads;
-  const LoneAttention mechanism(mixer_of(c, site), {.layer = site.layer,
-                                                    .d_model = c.d_model,
-                                                    .heads = c.heads,
-                                                    .kv_heads = kv_heads,
-                                                    .d_head = d_head,
-                                                    .max_length = c.max_length});
+  const AttentionLayout layout{.layer = site.layer,
+                               .d_model = c.d_model,
+                               .heads = c.heads,
+                               .kv_heads = kv_heads,
+                               .d_head = d_head,
+                               .max_length = c.max_length};
+  const LoneAttention mechanism(mixer_of(c, site), layout, c.bias && c.attention_bias);
   AttentionCost cost;
   for (const Rectangle& r : rectangles(site, batch)) {
     const AttentionCost own = mechanism->cost({.batch = r.batch,
