@@ -71,15 +71,15 @@ std::string mixer_of(const ModelConfig& c, const Site& site) {
 SiteAttention attention_at(const ModelConfig& c, const Batch& batch, const Site& site, bool drops) {
   const std::size_t d_head = head_width_of(c);
   const std::size_t kv_heads = c.kv_heads == 0 ? c.heads : c.kv_heads;
-  const LoneAttention mechanism(
-      mixer_of(c, site),
-      {.layer = site.layer,
-       .d_model = c.d_model,
-       .heads = c.heads,
-       .kv_heads = kv_heads,
-       .d_head = d_head,
-       .max_length = site.part == ModelPart::kEncoder ? longest_source(c)
-                                                      : std::max(c.max_length, longest_source(c))});
+  const std::size_t source = longest_source(c);
+  const AttentionLayout layout{
+      .layer = site.layer,
+      .d_model = c.d_model,
+      .heads = c.heads,
+      .kv_heads = kv_heads,
+      .d_head = d_head,
+      .max_length = site.part == ModelPart::kEncoder ? source : std::max(c.max_length, source)};
+  const LoneAttention mechanism(mixer_of(c, site), layout, c.bias && c.attention_bias);
   AttentionCost cost;
   for (const Rectangle& r : rectangles(site, batch)) {
     const AttentionCost own = mechanism->cost({.batch = r.batch,
