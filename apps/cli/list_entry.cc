@@ -224,7 +224,7 @@ std::size_t own_parameters(const Mechanism& mechanism) {
     const bool given = std::ranges::any_of(alone.streams().given, [&](const Stream& s) {
       return p.name.starts_with(fmt::format("attention.{}.", s.group));
     });
-    own += given ? 0 : p.size();
+    own += given || p.constant ? 0 : p.size();
   }
   return own;
 }

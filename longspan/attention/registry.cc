@@ -247,15 +247,16 @@ std::string shown_specification(std::string_view specification, std::size_t toke
   return std::string(mechanism.name) + (options.empty() ? "" : ":" + options);
 }
 
-LoneAttention::LoneAttention(std::string_view specification, const AttentionLayout& layout)
+LoneAttention::LoneAttention(std::string_view specification, const AttentionLayout& layout,
+                             bool bias)
     : LoneAttention([&](const AttentionSite& site) { return make_attention(specification, site); },
-                    streams_of(specification, layout), layout) {}
+                    streams_of(specification, layout), layout, /*history=*/false, bias) {}
 
 LoneAttention::LoneAttention(const Make& make, const Streams& streams,
-                             const AttentionLayout& layout, bool history)
+                             const AttentionLayout& layout, bool history, bool bias)
     : streams_(streams),
       parameters_(std::make_unique<Parameters>()),
-      projections_(std::make_unique<Projections>(streams, layout, /*bias=*/true)) {
+      projections_(std::make_unique<Projections>(streams, layout, bias)) {
   const auto uses_given = [&](const Stream& s) {
     return (history || s.source != Source::kHistory) &&
            std::ranges::find(streams.given, s.name, &Stream::name) != streams.given.end();

@@ -91,11 +91,12 @@ class LoneAttention {
  public:
   using Make = std::function<std::unique_ptr<Attention>(const AttentionSite&)>;
 
-  LoneAttention(std::string_view specification, const AttentionLayout& layout);
+  // Its projections have biases where their stream does not say.
+  LoneAttention(std::string_view specification, const AttentionLayout& layout, bool bias = true);
   // Any mechanism with these streams. Where it calls upon given ones, those of a `history` only if
   // there will be one, these have projections too.
   LoneAttention(const Make& make, const Streams& streams, const AttentionLayout& layout,
-                bool history = false);
+                bool history = false, bool bias = true);
   // Draws the parameters.
   void allocate(RandomKey seed = 1);
 

@@ -305,11 +305,11 @@ TEST(Pretrained, SaysWhatIsWrongWithAConfig) {
     return message_of([&] { config_from_hugging_face(config); });
   };
   const Json b = bert("BertForMaskedLM");
-  EXPECT_EQ(
-      message(b, "model_type", "brt"),
-      "[pretrained] unknown model_type 'brt'; did you mean 'bert'? Known: bert, distilbert, fnet, "
-      "roformer, big_bird, longformer, reformer, deberta, deberta-v2, funnel, transfo-xl, gpt2, "
-      "llama, llama2c");
+  EXPECT_EQ(message(b, "model_type", "brt"),
+            "[pretrained] unknown model_type 'brt'; did you mean 'bert'?; `longspan list --families` "
+            "names those that are known, and any model can be described by its dimensions "
+            "(--encoder-layers or --decoder-layers, --d-model, --heads, --d-ff, --vocab)");
+  EXPECT_EQ(message(b, "model_type", "resnet").find("did you mean"), std::string::npos);
   EXPECT_NE(message(b, "architectures", Json::array({"BertForMasked"})).find("'BertForMaskedLM'"),
             std::string::npos);
   EXPECT_NE(message(b, "architectures", "BertForMaskedLM").find("need a list of names"),
@@ -323,12 +323,11 @@ TEST(Pretrained, SaysWhatIsWrongWithAConfig) {
   EXPECT_NE(message(b, "num_attention_heads", 3).find("does not divide"), std::string::npos);
   EXPECT_NE(message(b, "hidden_act", "gelu_nww").find("did you mean 'gelu_new'"),
             std::string::npos);
-  EXPECT_EQ(message(b, "position_embedding_type", "relative_key"),
-            "[pretrained] the config asks for relative positions, which this model does not have");
-  EXPECT_NE(message(llama(), "rope_scaling", {{"type", "linear"}}).find("scaled rotary"),
+  EXPECT_NE(message(b, "position_embedding_type", "relative_keys").find("need absolute"),
             std::string::npos);
-  EXPECT_NE(message(llama(), "head_dim", 16).find("heads of another width"), std::string::npos);
-  EXPECT_NE(message(bert("RoFormerForMaskedLM"), "embedding_size", 4).find("another width"),
+  EXPECT_NE(message(llama(), "rope_scaling", {{"type", "linaer"}}).find("did you mean 'linear'"),
+            std::string::npos);
+  EXPECT_NE(message(llama(), "attention_bias", "yes").find("need true or false"),
             std::string::npos);
   EXPECT_EQ(message_of([] {
               config_from_hugging_face(
@@ -338,6 +337,36 @@ TEST(Pretrained, SaysWhatIsWrongWithAConfig) {
             "layer");
   EXPECT_EQ(message_of([] { config_from_hugging_face(Json::array()); }),
             "[pretrained] the config is array; need an object");
+}
+
+// What nobody knows may change the model; what says nothing, or is known to change nothing, does not.
+TEST(Pretrained, FieldsThatNobodyKnowsAreRefusedByName) {
+  const auto message = [](const char* key, const Json& value) {
+    return message_of([&] { config_from_hugging_face(with(llama(), {{key, value}})); });
+  };
+  EXPECT_EQ(message("sliding_window", 4096),
+            "[pretrained] the config has sliding_window = 4096, which longspan does not know in a "
+            "model of type llama; remove it if it changes nothing, or describe the model by its "
+            "dimensions");
+  for (const char* key : {"num_local_experts", "kv_lora_rank", "partial_rotary", "layer_windows"}) {
+    EXPECT_NE(message(key, 2).find(key), std::string::npos) << key;
+  }
+  EXPECT_NE(message("layer_types", {"full_attention"}).find("layer_types"), std::string::npos);
+  EXPECT_NE(message("quantization_config", {{"bits", 4}}).find("quantization_config"),
+            std::string::npos);
+  EXPECT_NE(message("rope_scaling", {{"type", "linear"}, {"factor", 2}, {"twist", 1}})
+                .find("rope_scaling.twist"),
+            std::string::npos);
+  for (const char* key : {"sliding_window", "num_local_experts"}) {
+    EXPECT_EQ(message(key, nullptr), "") << key;
+  }
+  EXPECT_EQ(message("torch_dtype", "bfloat16"), "");
+  EXPECT_EQ(message("_name_or_path", "somewhere"), "");
+  const std::vector<std::string> passed = fields_of_no_account(
+      with(llama(), {{"torch_dtype", "bfloat16"}, {"use_cache", true}, {"sliding_window", nullptr}}));
+  EXPECT_NE(std::ranges::find(passed, "torch_dtype"), passed.end());
+  EXPECT_NE(std::ranges::find(passed, "use_cache"), passed.end());
+  EXPECT_EQ(std::ranges::find(passed, "hidden_size"), passed.end());
 }
 
 }  // namespace pretrained_test

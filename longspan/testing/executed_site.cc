@@ -82,14 +82,15 @@ SiteAttention attention_at(const ModelConfig& c, const Batch& batch, const Site&
   const std::size_t heads = heads_at(c, site);
   const std::size_t kv_heads = kv_heads_at(c, site);
   const std::size_t source = longest_source(c);
-  const LoneAttention mechanism(
-      mixer_of(c, site),
-      {.layer = site.layer,
-       .d_model = c.d_model,
-       .heads = heads,
-       .kv_heads = kv_heads,
-       .d_head = d_head,
-       .max_length = site.part == ModelPart::kEncoder ? source : std::max(c.max_length, source)});
+  const AttentionLayout layout{
+      .layer = site.layer,
+      .d_model = c.d_model,
+      .heads = heads,
+      .kv_heads = kv_heads,
+      .d_head = d_head,
+      .max_length = site.part == ModelPart::kEncoder ? source : std::max(c.max_length, source)};
+  const bool biased = c.bias && c.attention_bias && c.projection_bias;
+  const LoneAttention mechanism(mixer_of(c, site), layout, biased);
   AttentionCost cost;
   for (const Rectangle& r : rectangles(site, batch)) {
     const AttentionCost own = mechanism->cost({.batch = r.batch,

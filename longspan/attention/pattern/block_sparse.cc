@@ -200,8 +200,9 @@ AttentionCost sparse_cost(const BlockPattern& pattern, const RelativeSizes& rela
   AttentionCost cost;
   cost.forward = forward_work(s, counts, RelativeCounts::of(relative, s));
   cost.saved = s.batch * s.heads * s.m;
-  cost.forward_scratch = Rooms::bytes(pattern, sparse_forward_scratch(s.d, s.e, relative.table)) +
-                         KeyPlanes::bytes(pattern);
+  cost.forward_scratch =
+      Rooms::bytes(pattern, sparse_forward_scratch(s.d, s.e, relative.table, relative.columns)) +
+      KeyPlanes::bytes(pattern);
   add_backward_cost(pattern, relative, counts, cost);
   return cost;
 }
@@ -209,7 +210,9 @@ AttentionCost sparse_cost(const BlockPattern& pattern, const RelativeSizes& rela
 void sparse_forward(const BlockPattern& pattern, const SparseInputs& in, Heads y,
                     std::span<float> saved, Arena& arena) {
   const AttentionShape& s = pattern.shape();
-  const Rooms rooms(pattern, sparse_forward_scratch(s.d, s.e, in.relative.table.n), arena);
+  const Rooms rooms(
+      pattern, sparse_forward_scratch(s.d, s.e, in.relative.table.n, in.relative.columns.rows > 0),
+      arena);
   const std::size_t groups =
       divide_up(std::max<std::size_t>(1, most_tiles(pattern)), kTilesPerTask);
   const auto run = [&](std::size_t plane, std::size_t group, const KeyPlanes& keys,

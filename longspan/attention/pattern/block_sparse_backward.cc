@@ -328,15 +328,18 @@ void detail::add_backward_cost(const BlockPattern& pattern, const RelativeSizes&
   TileCounts counts = forward;
   count_partials(pattern, relative, counts);
   cost.backward = backward_work(s, counts, RelativeCounts::of(relative, s));
-  cost.backward_scratch = Rooms::bytes(pattern, sparse_backward_scratch(s.d, s.e, relative.table)) +
-                          Backward::bytes(pattern, relative);
+  cost.backward_scratch =
+      Rooms::bytes(pattern, sparse_backward_scratch(s.d, s.e, relative.table, relative.columns)) +
+      Backward::bytes(pattern, relative);
 }
 
 void sparse_backward(const BlockPattern& pattern, const SparseInputs& in, ConstHeads y,
                      ConstHeads dy, std::span<const float> saved, const SparseResults& results,
                      Arena& arena) {
   const AttentionShape& s = pattern.shape();
-  const Rooms rooms(pattern, sparse_backward_scratch(s.d, s.e, in.relative.table.n), arena);
+  const Rooms rooms(
+      pattern, sparse_backward_scratch(s.d, s.e, in.relative.table.n, in.relative.columns.rows > 0),
+      arena);
   Backward backward(pattern, in, dy, saved.data(), results, arena);
   parallel_for(s.batch * s.heads,
                [&](std::size_t plane, std::size_t) { backward.run_delta(y, plane); });

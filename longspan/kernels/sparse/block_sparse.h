@@ -59,7 +59,8 @@ struct RelativeTerms {
   bool active(const KeyRange& keys_of) const {
     return keys_of.kind != KeyRange::Kind::kGathered && (table.rows > 0 || keys.rows > 0);
   }
-  bool bands(const KeyRange& keys_of) const { return active(keys_of) && columns.rows > 0; }
+  bool bands() const { return columns.rows > 0; }
+  bool bands(const KeyRange& keys_of) const { return active(keys_of) && bands(); }
   std::size_t buckets() const { return table.rows > 0 ? table.rows : keys.cols; }
 };
 
@@ -153,9 +154,10 @@ struct DistanceRange {
 };
 DistanceRange distances(const SparseHead& head, const QueryTile& tile);
 
-// Floats of scratch, aligned to 64 bytes, that a call needs; `buckets` of the table T.
-std::size_t sparse_forward_scratch(std::size_t d, std::size_t e, std::size_t buckets = 0);
-std::size_t sparse_backward_scratch(std::size_t d, std::size_t e, std::size_t buckets = 0);
+// Floats of scratch, aligned to 64 bytes, that a call needs; `buckets` of the table T, which meets
+// the keys too if there are bands.
+std::size_t sparse_forward_scratch(std::size_t d, std::size_t e, std::size_t buckets, bool bands);
+std::size_t sparse_backward_scratch(std::size_t d, std::size_t e, std::size_t buckets, bool bands);
 
 // y[i] and L[i] of the tile's queries; `lse` starts at the tile's first and may be null; rows of y
 // that see nothing become zeros with L = ∞.

@@ -18,7 +18,7 @@ struct SparseBackwardLayout {
   std::size_t keys, values, dk, dv, qt, dyt, dqt, q, dy, p, ds, lse, delta;
   std::size_t qrt, qr, dqrt, relative, drelative, band, dband, total;
 
-  SparseBackwardLayout(std::size_t d, std::size_t e, std::size_t buckets) {
+  SparseBackwardLayout(std::size_t d, std::size_t e, std::size_t buckets, bool bands) {
     std::size_t at = 0;
     auto take = [&at](std::size_t floats) { return (at += floats) - floats; };
     keys = take(kKeyBlock * tile_pitch(d));
@@ -39,8 +39,8 @@ struct SparseBackwardLayout {
     dqrt = take(buckets > 0 ? d * kPitch : 0);
     relative = take(buckets * kPitch);
     drelative = take(buckets * kPitch);
-    band = take(buckets > 0 ? kKeyBlock * kBandPitch : 0);
-    dband = take(buckets > 0 ? kKeyBlock * kBandPitch : 0);
+    band = take(bands ? kKeyBlock * kBandPitch : 0);
+    dband = take(bands ? kKeyBlock * kBandPitch : 0);
     total = at;
   }
 };
@@ -319,7 +319,7 @@ void finish_relative(const SparseHead& head, const QueryTile& tile, Rows rows,
 void SparseBackward(const SparseHead& head, const QueryTile& tile, const SparseGradient& gradient,
                     float* memory, TileCounts& counts) {
   const std::size_t d = head.q.cols;
-  const SparseBackwardLayout at(d, head.v.cols, head.relative.table.rows);
+  const SparseBackwardLayout at(d, head.v.cols, head.relative.table.rows, head.relative.bands());
   const SparseQueries x = pack_sparse_queries(head, tile, gradient, memory, at);
   const Rows rows = table_rows(head, tile);
   relative_scores(head, tile, rows, memory + at.qrt, memory + at.relative);
@@ -348,8 +348,8 @@ namespace longspan {
 
 HWY_EXPORT(SparseBackward);
 
-std::size_t sparse_backward_scratch(std::size_t d, std::size_t e, std::size_t buckets) {
-  return SparseBackwardLayout(d, e, buckets).total;
+std::size_t sparse_backward_scratch(std::size_t d, std::size_t e, std::size_t buckets, bool bands) {
+  return SparseBackwardLayout(d, e, buckets, bands).total;
 }
 
 void sparse_backward(const SparseHead& head, const QueryTile& tile, const SparseGradient& gradient,

@@ -17,7 +17,7 @@ struct SparseForwardLayout {
   static constexpr std::size_t kPitch = tile_pitch(kQueryBlock);
   std::size_t scores, factor, keys, values, q, o, max, sum, qr, relative, band, total;
 
-  SparseForwardLayout(std::size_t d, std::size_t e, std::size_t buckets) {
+  SparseForwardLayout(std::size_t d, std::size_t e, std::size_t buckets, bool bands) {
     std::size_t at = 0;
     auto take = [&at](std::size_t floats) { return (at += floats) - floats; };
     scores = take(kKeyBlock * kPitch);
@@ -30,7 +30,7 @@ struct SparseForwardLayout {
     sum = take(kPitch);
     qr = take(buckets > 0 ? d * kPitch : 0);
     relative = take(buckets * kPitch);
-    band = take(buckets > 0 ? kKeyBlock * kBandPitch : 0);
+    band = take(bands ? kKeyBlock * kBandPitch : 0);
     total = at;
   }
 };
@@ -92,7 +92,8 @@ void forward_sparse_tile(const SparseHead& head, const SparseTile& t, const Tile
 
 void SparseForward(const SparseHead& head, const QueryTile& tile, Matrix y, float* lse,
                    float* memory, TileCounts& counts) {
-  const SparseForwardLayout at(head.q.cols, head.v.cols, head.relative.table.rows);
+  const SparseForwardLayout at(head.q.cols, head.v.cols, head.relative.table.rows,
+                               head.relative.bands());
   SparseScratch scratch;
   scratch.state = {memory + at.q, memory + at.o, memory + at.max, memory + at.sum};
   scratch.scores = memory + at.scores;
@@ -117,8 +118,8 @@ namespace longspan {
 
 HWY_EXPORT(SparseForward);
 
-std::size_t sparse_forward_scratch(std::size_t d, std::size_t e, std::size_t buckets) {
-  return SparseForwardLayout(d, e, buckets).total;
+std::size_t sparse_forward_scratch(std::size_t d, std::size_t e, std::size_t buckets, bool bands) {
+  return SparseForwardLayout(d, e, buckets, bands).total;
 }
 
 void sparse_forward(const SparseHead& head, const QueryTile& tile, Matrix y, float* lse,

@@ -57,7 +57,11 @@ void place_layer(Placer& p, std::size_t i) {
   p.whole(attention + ".r_w_bias", ours + ".relative.u");
   p.whole(attention + ".r_r_bias", ours + ".relative.v");
   p.whole(attention + ".r_s_bias", ours + ".relative.s");
-  p.whole(attention + ".seg_embed", ours + ".relative.types");
+  // Its first row is for tokens of one segment, our second.
+  for (std::size_t row = 0; row < 2; ++row) {
+    p.slice(attention + ".seg_embed", ours + ".relative.types", row, 1,
+            {.shape = {2, d}, .first = (1 - row) * d, .row_step = d, .column_step = 1});
+  }
   p.norm(attention + ".layer_norm", to + ".attention_norm");
   p.linear(from + ".ff.layer_1", to + ".feed_forward.in");
   p.linear(from + ".ff.layer_2", to + ".feed_forward.out");
