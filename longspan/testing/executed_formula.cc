@@ -201,23 +201,24 @@ Cost Formula::embedding(const Site& site, bool typed) const {
 // Patches and a token before them, or two convolutions over three frames, zeros outside included.
 Cost Formula::stem(const Site& site) const {
   const Count sequences = batch_.batch;
+  const Count width = table_width(c_);
   if (c_.stem == StemKind::kPatches) {
     const Count side = c_.image / c_.patch;
     Cost cost =
-        linear(sequences * side * side, c_.channels * c_.patch * c_.patch, d(), c_.stem_bias);
+        linear(sequences * side * side, c_.channels * c_.patch * c_.patch, width, c_.stem_bias);
     cost.backward = {};
-    const Work token = flops(Kind::kAdd, c_.class_token ? sequences * d() : 0);
+    const Work token = flops(Kind::kAdd, c_.class_token ? sequences * width : 0);
     cost.forward += token;
     cost.update += token;
     return cost;
   }
   const Count rows = sequences * site.m;
-  Cost first = linear(2 * rows, 3 * c_.channels, d(), true);
+  Cost first = linear(2 * rows, 3 * c_.channels, width, true);
   first.backward = {};
-  Cost cost = first + linear(rows, 3 * d(), d(), true);
-  cost.forward += flops(Kind::kActivation, 5 * 3 * rows * d());
-  cost.backward += flops(Kind::kActivation, 11 * 3 * rows * d()) +
-                   flops(Kind::kAdd, sequences * (3 * site.m - 1) * d());
+  Cost cost = first + linear(rows, 3 * width, width, true);
+  cost.forward += flops(Kind::kActivation, 5 * 3 * rows * width);
+  cost.backward += flops(Kind::kActivation, 11 * 3 * rows * width) +
+                   flops(Kind::kAdd, sequences * (3 * site.m - 1) * width);
   return cost;
 }
 
