@@ -111,8 +111,8 @@ class LabelledReader {
     // A text that nobody wrote twice is no class.
     constexpr std::size_t kSurelyClasses = 64;
     const bool guessed = columns_ && !titled_ && !closed_;
-    require(!guessed || found_.labels.size() <= kSurelyClasses ||
-                2 * found_.labels.size() <= found_.texts.size(),
+    require(!guessed || (!all_differ() && (found_.labels.size() <= kSurelyClasses ||
+                                           2 * found_.labels.size() <= found_.texts.size())),
             "[{}] {}: {} labels of {} texts; need the label first in a line, or a first line "
             "'text<tab>label'",
             who_, path.string(), found_.labels.size(), found_.texts.size());
@@ -143,11 +143,9 @@ class LabelledReader {
 
   // Labels that are all different are no classes.
   void check_labels(const fs::path& data) const {
-    constexpr std::size_t kFew = 2;
-    const std::size_t texts = found_.texts.size();
-    require(closed_ || texts <= kFew || found_.labels.size() < texts,
+    require(closed_ || !all_differ(),
             "[{}] {}: {} labels of {} texts; need several texts of a label", who_, data.string(),
-            found_.labels.size(), texts);
+            found_.labels.size(), found_.texts.size());
   }
 
   // Without what is hidden, as .git and .DS_Store.
@@ -174,6 +172,11 @@ class LabelledReader {
   LabelledTexts found() && { return std::move(found_); }
 
  private:
+  bool all_differ() const {
+    constexpr std::size_t kFew = 2;
+    return found_.texts.size() > kFew && found_.labels.size() == found_.texts.size();
+  }
+
   void add_file(const fs::path& file, const std::string& label, std::optional<Split> split) {
     if (is_directory(file)) return;
     const std::uint64_t size = File(who_, file).size();

@@ -187,10 +187,18 @@ TEST(TextClass, AClassHasAnExample) {
 
 TEST(TextClass, ClassesHaveSeveralTexts) {
   const testing::TemporaryDirectory scratch;
-  const std::string file = (scratch / "a.tsv").string();
-  testing::write_bytes(file, "1\ta\n2\tb\n3\tc\n");
+  const std::string file = (scratch / "a.jsonl").string();
+  std::string lines;
+  for (int i = 0; i < 3; ++i) lines += fmt::format("{{\"text\": \"a\", \"label\": {}}}\n", i);
+  testing::write_bytes(file, lines);
   EXPECT_EQ(message_of([&] { TextClassTask({.data = file}).open(); }),
             "[text-class] " + file + ": 3 labels of 3 texts; need several texts of a label");
+  const std::string columns = (scratch / "a.tsv").string();
+  testing::write_bytes(columns, "some words\t0\nmore words\t1\nothers\t0\n");
+  EXPECT_EQ(message_of([&] { TextClassTask({.data = columns}).open(); }),
+            "[text-class] " + columns +
+                ": 3 labels of 3 texts; need the label first in a line, or a first line "
+                "'text<tab>label'");
 }
 
 TEST(TextClass, LinksThatLeadNowhereHaveASentence) {
