@@ -125,7 +125,6 @@ void make_directory(std::string_view who, const fs::path& directory) {
                                          directory.string(), error.message());
     // A path that leads nowhere is the caller's mistake.
     const bool nowhere = error == std::errc::too_many_symbolic_link_levels ||
-                         error == std::errc::not_a_directory ||
                          error == std::errc::filename_too_long;
     if (nowhere) throw Error(text);
     throw SystemError(text);
