@@ -13,29 +13,30 @@ namespace longspan {
 
 namespace {
 
-enum Kind : std::size_t { kTime, kType, kSequence };
+enum ColumnKind : std::size_t { kTimeColumn, kTypeColumn, kSequenceColumn };
 
-constexpr std::array<std::string_view, 6> kTimes = {"time",      "t",      "times",
-                                                    "timestamp", "t_days", "time_since_start"};
-constexpr std::array<std::string_view, 8> kTypes = {"type", "m",         "types", "mark",
-                                                    "mag",  "magnitude", "event", "type_event"};
-constexpr std::array<std::string_view, 8> kSequences = {
+constexpr std::array<std::string_view, 6> kTimeTitles = {"time",      "t",      "times",
+                                                         "timestamp", "t_days", "time_since_start"};
+constexpr std::array<std::string_view, 8> kTypeTitles = {
+    "type", "m", "types", "mark", "mag", "magnitude", "event", "type_event"};
+constexpr std::array<std::string_view, 8> kSequenceTitles = {
     "sequence", "sequence_id", "seq", "seq_id", "id", "user", "user_id", "name"};
 // By kind.
-constexpr std::array<std::span<const std::string_view>, 3> kTitles = {kTimes, kTypes, kSequences};
+constexpr std::array<std::span<const std::string_view>, 3> kColumnTitles = {
+    kTimeTitles, kTypeTitles, kSequenceTitles};
 
-std::optional<Kind> kind_of(std::string_view title) {
+std::optional<ColumnKind> kind_of(std::string_view title) {
   const std::string plain = lower_case(title);
-  for (const Kind kind : {kTime, kType, kSequence}) {
-    if (std::ranges::find(kTitles[kind], plain) != kTitles[kind].end()) return kind;
+  for (const ColumnKind kind : {kTimeColumn, kTypeColumn, kSequenceColumn}) {
+    if (std::ranges::find(kColumnTitles[kind], plain) != kColumnTitles[kind].end()) return kind;
   }
   return std::nullopt;
 }
 
 // "time (or t, times)"
-std::string titles_of(Kind kind) {
-  return fmt::format("{} (or {})", kTitles[kind].front(),
-                     fmt::join(kTitles[kind].subspan(1), ", "));
+std::string titles_of(ColumnKind kind) {
+  return fmt::format("{} (or {})", kColumnTitles[kind].front(),
+                     fmt::join(kColumnTitles[kind].subspan(1), ", "));
 }
 
 }  // namespace
@@ -62,8 +63,8 @@ std::optional<double> plain_number(std::string_view text) {
 }
 
 std::string event_titles_text() {
-  return fmt::format("{}, and perhaps {} and {}", titles_of(kTime), titles_of(kType),
-                     titles_of(kSequence));
+  return fmt::format("{}, and perhaps {} and {}", titles_of(kTimeColumn), titles_of(kTypeColumn),
+                     titles_of(kSequenceColumn));
 }
 
 EventColumns::EventColumns(std::size_t columns) : count(columns), time(columns == 3 ? 1 : 0) {
@@ -74,7 +75,7 @@ EventColumns::EventColumns(std::size_t columns) : count(columns), time(columns =
 EventColumns EventColumns::titled(const TextLine& line, std::span<const std::string_view> titles) {
   std::array<std::optional<std::size_t>, 3> places;
   for (std::size_t i = 0; i < titles.size(); ++i) {
-    const std::optional<Kind> kind = kind_of(titles[i]);
+    const std::optional<ColumnKind> kind = kind_of(titles[i]);
     if (!kind) {
       line.fail(fmt::format("unknown title '{}'; need {}, each once", printable(titles[i]),
                             event_titles_text()));
@@ -86,13 +87,13 @@ EventColumns EventColumns::titled(const TextLine& line, std::span<const std::str
     }
     place = i;
   }
-  if (!places[kTime]) {
+  if (!places[kTimeColumn]) {
     line.fail(fmt::format("no title of times; need {}, each once", event_titles_text()));
   }
   EventColumns columns(titles.size());
-  columns.time = *places[kTime];
-  columns.type = places[kType];
-  columns.sequence = places[kSequence];
+  columns.time = *places[kTimeColumn];
+  columns.type = places[kTypeColumn];
+  columns.sequence = places[kSequenceColumn];
   return columns;
 }
 
