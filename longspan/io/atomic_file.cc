@@ -124,8 +124,8 @@ void make_directory(std::string_view who, const fs::path& directory) {
     const std::string text = fmt::format("[{}] the directory {} could not be made: {}", who,
                                          directory.string(), error.message());
     // A path that leads nowhere is the caller's mistake.
-    const bool nowhere = error == std::errc::too_many_symbolic_link_levels ||
-                         error == std::errc::filename_too_long;
+    const bool nowhere =
+        error == std::errc::too_many_symbolic_link_levels || error == std::errc::filename_too_long;
     if (nowhere) throw Error(text);
     throw SystemError(text);
   }
