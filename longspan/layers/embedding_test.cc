@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "longspan/base/error.h"
 #include "longspan/testing/check_layer.h"
 #include "longspan/testing/dry_branch.h"
@@ -41,7 +43,27 @@ std::vector<Case> cases() {
   rms.norm_kind = NormKind::kRms;
   rms.token_types = 2;
   rms.dropout = 0.3F;
-  return {{"none", config_of(PositionKind::kNone)},
+  EmbeddingConfig narrow = bert;
+  narrow.width = 4;
+  EmbeddingConfig unbiased = config_of(PositionKind::kSinusoidalHalves);
+  unbiased.width = 10;
+  unbiased.projection_bias = false;
+  unbiased.scaled = true;
+  EmbeddingConfig tokens = narrow;
+  tokens.projects_tokens = true;
+  EmbeddingConfig first = bert;
+  first.norm_first = true;
+  first.norm_learns = {.scale = false, .shift = true};
+  EmbeddingConfig all = tokens;
+  all.norm_first = true;
+  all.dropout = 0.2F;
+  return {{"narrow", narrow, true},
+          {"wide_unbiased", unbiased},
+          {"projected_tokens", tokens, true},
+          {"norm_first", first, true},
+          {"projected_tokens_norm_first", all, false, 2},
+          {"halves", config_of(PositionKind::kSinusoidalHalves), false, 1},
+          {"none", config_of(PositionKind::kNone)},
           {"rotary", config_of(PositionKind::kRotary)},
           {"sinusoidal", config_of(PositionKind::kSinusoidal)},
           {"learned", config_of(PositionKind::kLearned), false, 5},
@@ -68,23 +90,43 @@ class EmbeddingCases : public ::testing::TestWithParam<Case> {
   }
   Tensor<Complex> reference(const Weights& w) const {
     const EmbeddingConfig& e = c_.config;
-    Tensor<Complex> x(kTokens.size(), kWidth);
+    const Tensor<Complex> table = w.get<Complex>("e.tokens");
+    Tensor<Complex> x(kTokens.size(), table.cols);
+    for (std::size_t i = 0; i < x.rows; ++i) {
+      for (std::size_t j = 0; j < x.cols; ++j) {
+        const Complex entry = table(static_cast<std::size_t>(kTokens[i]), j);
+        x(i, j) = kTokens[i] == e.padding_token ? Complex(entry.real()) : entry;
+        if (e.scaled) x(i, j) *= std::sqrt(static_cast<double>(kWidth));
+      }
+    }
+    const bool projects = e.projection || table.cols != kWidth;
+    const auto normed = [&](const Tensor<Complex>& y) {
+      return testing::norm(w, "e.norm", e.norm_kind == NormKind::kRms ? "rms" : "layer",
+                           static_cast<double>(e.epsilon), y);
+    };
+    if (projects && e.projects_tokens) x = testing::linear(w, "e.projection", x);
+    if (e.norm && e.norm_first) x = normed(x);
+    add_places(w, x);
+    if (e.norm && !e.norm_first) x = normed(x);
+    if (projects && !e.projects_tokens) x = testing::linear(w, "e.projection", x);
+    return testing::drop(Dropout{e.dropout, derive(pass_.key, "embedding")}, x);
+  }
+  void add_places(const Weights& w, Tensor<Complex>& x) const {
+    const EmbeddingConfig& e = c_.config;
+    const std::size_t d = x.cols;
     for (std::size_t i = 0; i < x.rows; ++i) {
       const std::size_t p = c_.first + i % kLength;
-      for (std::size_t j = 0; j < kWidth; ++j) {
-        const Complex entry = w.get<Complex>("e.tokens")(static_cast<std::size_t>(kTokens[i]), j);
-        x(i, j) = kTokens[i] == e.padding_token ? Complex(entry.real()) : entry;
+      for (std::size_t j = 0; j < d; ++j) {
         if (e.positions == PositionKind::kLearned) x(i, j) += w.get<Complex>("e.positions")(p, j);
-        if (e.positions == PositionKind::kSinusoidal) x(i, j) += testing::sinusoid(p, j, kWidth);
+        if (e.positions == PositionKind::kSinusoidal) x(i, j) += testing::sinusoid(p, j, d);
+        if (e.positions == PositionKind::kSinusoidalHalves) {
+          const std::size_t sines = (d + 1) / 2;
+          x(i, j) += testing::sinusoid(p, j < sines ? 2 * j : 2 * (j - sines) + 1, d);
+        }
         const std::size_t type = c_.typed ? static_cast<std::size_t>(kTypes[i]) : 0;
         if (e.token_types > 0) x(i, j) += w.get<Complex>("e.types")(type, j);
       }
     }
-    if (e.norm) {
-      x = testing::norm(w, "e.norm", e.norm_kind == NormKind::kRms ? "rms" : "layer",
-                        static_cast<double>(e.epsilon), x);
-    }
-    return testing::drop(Dropout{e.dropout, derive(pass_.key, "embedding")}, x);
   }
   Matrix rows(std::vector<float>& v) const { return {v.data(), kTokens.size(), kWidth}; }
 

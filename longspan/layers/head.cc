@@ -47,7 +47,7 @@ Head::Head(Parameters& parameters, const std::string& name, const HeadConfig& co
   require(config.transform || width() == config.d_model,
           "[head] outputs are taken at a width of {} of states that are {} wide; need a transform",
           width(), config.d_model);
-  if (config.constant_bias) {
+  if (config.constant_bias && output_) {
     constant_ = &parameters.declare_constant(name + ".output.constant", 1, config.outputs,
                                              [](Matrix b) { fill(b, 0.0F); });
   }
@@ -93,7 +93,7 @@ void Head::spread(const Pass& pass, Matrix dpooled, Matrix dx) const {
 Head::Saved Head::forward(const Pass& pass, ConstMatrix x, bool saves, Arena& arena) const {
   Saved saved = transform(pass, x, saves, arena);
   const Place::Scope scope(kMeter, Phase::kForward);
-  if (saves && caps()) saved.capped = arena.matrix(rows(pass), config_.outputs);
+  if (saves && output_ && caps()) saved.capped = arena.matrix(rows(pass), config_.outputs);
   saved.logits = arena.matrix(rows(pass), output_ ? config_.outputs : width());
   score(saved, saved.logits);
   return saved;
@@ -156,7 +156,7 @@ void Head::transform_rows(std::size_t rows, bool saves, Saved& saved, Arena& are
 
 void Head::learn(const Saved& standard, const Saved& modulated, ConstMatrix signal,
                  float scale) const {
-  {
+  if (output_) {
     const Place::Scope scope(kMeter, Phase::kUpdate);
     output_->accumulate(modulated.last, signal);
   }
@@ -182,8 +182,8 @@ void Head::backward(const Pass& pass, const Saved& saved, Matrix dx, Arena& aren
   const Matrix g = transforms() ? arena.matrix(rows(pass), saved.last.cols) : dx;
   {
     const Place::Scope scope(kMeter, Phase::kBackward);
-    if (caps()) activation_backward(Activation::kTanh, saved.capped, saved.logits, saved.logits);
     if (output_) {
+      if (caps()) activation_backward(Activation::kTanh, saved.capped, saved.logits, saved.logits);
       output_->backward(saved.logits, g);
     } else {
       copy(saved.logits, g);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "longspan/base/error.h"
 #include "longspan/testing/check_layer.h"
 #include "longspan/testing/dry_branch.h"
@@ -58,6 +60,14 @@ Tensor<Complex> paired(const Weights& w, const Tensor<Complex>& x) {
   return y;
 }
 
+// The options of released models, one changed at a time by `set`.
+template <class Set>
+Case with(const char* name, std::optional<Pool> pool, const Set& set) {
+  Case c{name, config_of(pool, true, true, true), {}};
+  set(c.config);
+  return c;
+}
+
 class HeadCases : public ::testing::TestWithParam<Case> {
  protected:
   HeadCases()
@@ -72,7 +82,8 @@ class HeadCases : public ::testing::TestWithParam<Case> {
     pass_.batch = kBatch;
     pass_.length = kLength;
     pass_.lengths = c_.lengths;
-    dy_ = testing::random_values(head_.rows(pass_) * c_.config.outputs, 3);
+    const std::size_t outputs = c_.config.outputs == 0 ? head_.width() : c_.config.outputs;
+    dy_ = testing::random_values(head_.rows(pass_) * outputs, 3);
   }
   Tensor<Complex> reference(const Weights& w) const {
     Tensor<Complex> x = w.get<Complex>("x");
@@ -92,10 +103,22 @@ class HeadCases : public ::testing::TestWithParam<Case> {
     if (c_.config.pair_width > 0) x = paired(w, x);
     if (c_.config.transform) {
       x = testing::linear(w, "h.transform", x);
-      for (Complex& v : x.data) v = testing::activation(name_of(c_.config.activation), v);
+      for (Complex& v : x.data) {
+        if (c_.config.transform_activates)
+          v = testing::activation(name_of(c_.config.activation), v);
+      }
       if (c_.config.transform_norm) x = testing::norm(w, "h.norm", "layer", 0.01F, x);
     }
-    return testing::linear(w, "h.output", x);
+    for (Complex& v : x.data) v *= static_cast<double>(c_.config.scale);
+    if (c_.config.outputs == 0) return x;
+    x = testing::linear(w, "h.output", x);
+    const Tensor<Complex> constant = w.get_if<Complex>("h.output.constant");
+    const auto cap = static_cast<double>(c_.config.cap);
+    for (std::size_t i = 0; i < x.data.size(); ++i) {
+      if (constant.cols > 0) x.data[i] += constant(0, i % x.cols);
+      if (cap > 0.0) x.data[i] = cap * std::tanh(x.data[i] / cap);
+    }
+    return x;
   }
   Complex loss(const Weights& w) const {
     const Tensor<Complex> y = reference(w);
@@ -164,7 +187,35 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"mean_lengths", config_of(Pool::kMean, true, false, true), {3, 0, 1, 4}},
                       Case{"pairs", pairs_of(Pool::kMean, 21), {3, 0, 1, 4}},
                       Case{"pairs_first", pairs_of(Pool::kFirst, 16), {}},
-                      Case{"pairs_narrow", pairs_of(Pool::kMean, 5), {}}),
+                      Case{"pairs_narrow", pairs_of(Pool::kMean, 5), {}},
+                      with("narrow", std::nullopt, [](HeadConfig& c) { c.width = 5; }),
+                      with("matrix", std::nullopt,
+                           [](HeadConfig& c) {
+                             c.transform_bias = c.transform_activates = false;
+                             c.width = 12;
+                           }),
+                      with("constant", Pool::kMean, [](HeadConfig& c) { c.constant_bias = true; }),
+                      with("scaled", std::nullopt, [](HeadConfig& c) { c.scale = 0.25F; }),
+                      with("capped", std::nullopt, [](HeadConfig& c) { c.cap = 0.7F; }),
+                      with("scaled_and_capped", Pool::kFirst,
+                           [](HeadConfig& c) {
+                             c.transform = c.transform_norm = false;
+                             c.scale = 1.5F;
+                             c.cap = 2.0F;
+                             c.constant_bias = true;
+                             c.bias = false;
+                           }),
+                      with("states", std::nullopt,
+                           [](HeadConfig& c) {
+                             c.outputs = 0;
+                             c.transform = c.transform_norm = c.bias = false;
+                           }),
+                      with("states_pooled", Pool::kFirst,
+                           [](HeadConfig& c) {
+                             c.outputs = 0;
+                             c.width = 4;
+                             c.norm_learns = {.scale = true, .shift = false};
+                           })),
     [](const auto& instance) { return instance.param.name; });
 
 }  // namespace head_test

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "longspan/attention/registry.h"
 #include "longspan/base/error.h"
 #include "longspan/testing/check_branch.h"
@@ -23,14 +25,17 @@ struct Case {
   std::vector<std::int32_t> lengths;
   bool rotary = false;
   bool interleaved = false;
+  std::size_t turning = 0;  // channels; 0: all
 };
 
 constexpr float kBase = 40.0F;
 
 Tensor<Complex> reference(const Case& c, const Pass& pass, const Weights& w) {
   const MultiHeadAttentionConfig& config = c.config;
-  const std::size_t d = config.d_model;
-  const std::size_t kv = d / config.heads * config.kv_heads;
+  const std::size_t width =
+      config.head_width == 0 ? config.d_model / config.heads : config.head_width;
+  const std::size_t d = width * config.heads;
+  const std::size_t kv = width * config.kv_heads;
   AttentionSetting a;
   a.batch = c.batch;
   a.heads = config.heads;
@@ -51,9 +56,21 @@ Tensor<Complex> reference(const Case& c, const Pass& pass, const Weights& w) {
   }
   Tensor<Complex> k = testing::columns(pair, 0, kv);
   const Tensor<Complex> v = testing::columns(pair, kv, kv);
+  if (config.query_norm != QueryNorm::kNone && !config.cross) {
+    const bool whole = config.query_norm == QueryNorm::kWhole;
+    const std::string kind(name_of(config.norm));
+    const auto epsilon = static_cast<double>(config.norm_epsilon);
+    q = testing::norm_parts(w, "a.query_norm", kind, epsilon, q, whole ? d : width);
+    k = testing::norm_parts(w, "a.key_norm", kind, epsilon, k, whole ? kv : width);
+  }
   if (c.rotary) {
-    testing::rotate_heads(q, c.length, config.heads, kBase, c.interleaved);
-    testing::rotate_heads(k, c.length, config.kv_heads, kBase, c.interleaved);
+    const std::size_t turning = c.turning == 0 ? width : c.turning;
+    std::vector<double> f;
+    for (std::size_t i = 0; i < turning / 2; ++i) {
+      f.push_back(std::pow(kBase, -2.0 * static_cast<double>(i) / static_cast<double>(turning)));
+    }
+    testing::rotate_heads(q, c.length, config.heads, f, 1.0, c.interleaved);
+    testing::rotate_heads(k, c.length, config.kv_heads, f, 1.0, c.interleaved);
   }
   return testing::linear(w, "a.out", testing::attend(a, q, k, v));
 }
@@ -90,6 +107,35 @@ std::vector<Case> cases() {
     add("cross_tall",
         {.config = cross_grouped, .batch = 2, .length = 9, .context_length = 4, .lengths = {4, 1}});
     add("dropout", {.config = dropped, .batch = 2, .length = 9});
+    MultiHeadAttentionConfig wide = grouped;
+    wide.head_width = 6;
+    wide.bias = true;
+    wide.output_bias = false;
+    MultiHeadAttentionConfig narrow = cross;
+    narrow.head_width = 3;
+    narrow.bias = false;
+    MultiHeadAttentionConfig each = wide;
+    each.query_norm = QueryNorm::kHead;
+    each.norm_epsilon = 0.05F;
+    MultiHeadAttentionConfig whole = grouped;
+    whole.query_norm = QueryNorm::kWhole;
+    whole.norm = NormKind::kLayer;
+    MultiHeadAttentionConfig plain_norm = whole;
+    plain_norm.norm_learns = {.scale = false, .shift = true};
+    plain_norm.query_norm = QueryNorm::kHead;
+    add("wide_heads", {.config = wide, .batch = 2, .length = 5});
+    add("narrow_heads", {.config = narrow, .batch = 2, .length = 3, .context_length = 4});
+    add("query_norm",
+        {.config = each, .batch = 3, .length = 4, .lengths = {4, 2, 1}, .rotary = true});
+    add("query_norm_whole", {.config = whole, .batch = 2, .length = 5, .rotary = true});
+    add("query_norm_shifts", {.config = plain_norm, .batch = 2, .length = 5, .rotary = true});
+    add("rotary_part", {.config = grouped, .batch = 2, .length = 6, .rotary = true, .turning = 2});
+    add("rotary_part_interleaved", {.config = wide,
+                                    .batch = 1,
+                                    .length = 5,
+                                    .rotary = true,
+                                    .interleaved = true,
+                                    .turning = 4});
   }
   return all;
 }
@@ -99,9 +145,10 @@ class MultiHeadAttentionCases : public ::testing::TestWithParam<Case> {};
 TEST_P(MultiHeadAttentionCases, KeepsItsPromises) {
   Case c = GetParam();
   if (c.rotary) {
-    const auto table =
-        std::make_shared<RotaryTable>(RotaryConfig{.base = kBase, .interleaved = c.interleaved}, 20,
-                                      c.config.d_model / c.config.heads);
+    const std::size_t width =
+        c.config.head_width == 0 ? c.config.d_model / c.config.heads : c.config.head_width;
+    const auto table = std::make_shared<RotaryTable>(
+        RotaryConfig{.base = kBase, .interleaved = c.interleaved, .width = c.turning}, 20, width);
     table->allocate();
     c.config.rotary = table;
   }

@@ -32,6 +32,7 @@ void Norm::backward(const Saved& saved, ConstMatrix dy, Matrix dx, bool add) con
 
 void Norm::accumulate(const Saved& saved, ConstMatrix dy) const {
   if (frozen()) return;
+  if (gamma_->constant) return add_column_sums(dy, beta_->gradient.data());
   norm_accumulate(kind_, saved.normalized, dy, gamma_->gradient.data(),
                   beta_ == nullptr ? nullptr : beta_->gradient.data());
 }

@@ -35,7 +35,8 @@ class Norm {
   void backward(const Saved& saved, ConstMatrix dy, Matrix dx, bool add) const;
   void accumulate(const Saved& saved, ConstMatrix dy) const;
 
-  bool frozen() const { return gamma_->constant; }
+  // Nothing of it is trained.
+  bool frozen() const { return gamma_->constant && (beta_ == nullptr || beta_->constant); }
 
  private:
   NormKind kind_;

@@ -59,7 +59,10 @@ DirectFeedback::DirectFeedback(Model& model, RandomKey seed) : model_(model) {
 void DirectFeedback::draw(RandomKey key) {
   drawn_.resize(projections_.size());
   projections_.data = drawn_.data();
-  const float deviation = model_.head().output().weight().initializer.deviation;
+  const ModelConfig& c = model_.config();
+  const float deviation = c.head == HeadKind::kStates
+                              ? c.init_deviation
+                              : model_.head().output().weight().initializer.deviation;
   draw_normal(key, deviation, drawn_);
 }
 

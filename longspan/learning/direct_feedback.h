@@ -62,9 +62,7 @@ class DirectFeedback final : public Rule {
   void backward(const Batch& batch, RandomKey key, Matrix g, const BlockSignals& signals,
                 Step& step) const;
   // Whether an output is of a whole sequence.
-  bool pools() const {
-    return model_.config().head == HeadKind::kClassifier && model_.perceptron() == nullptr;
-  }
+  bool pools() const { return model_.config().pools() && model_.perceptron() == nullptr; }
 
   Model& model_;
   std::vector<float> drawn_;  // empty while the model has no memory

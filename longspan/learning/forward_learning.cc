@@ -46,6 +46,10 @@ ForwardLearning::ForwardLearning(const Model& model, Recall recall, const Feedba
           "[pepita] the passes of a model with a stem cannot be compared; need the rule bp");
   require(model.config().pair_classes == 0,
           "[pepita] the errors of two heads are of different rows; need the rule bp or fa");
+  require(
+      !(model.has_encoder() && model.has_decoder()) || model.config().head == HeadKind::kLanguage,
+      "[pepita] the error of hidden states is of no token that an encoder could look for; need "
+      "a language-model head, or the rule bp or fa");
   check_numbers("pepita", feedback);
   if (!through_matrix()) return;
   const std::size_t outputs = model.config().outputs();
@@ -201,7 +205,7 @@ Perturbation ForwardLearning::injected(const Batch& batch, ConstMatrix e, float 
                                        Arena& arena) const {
   const ModelConfig& c = model_.config();
   Perturbation p;
-  if (c.head == HeadKind::kClassifier) {
+  if (c.pools()) {
     const Place::Part part(ModelPart::kError);
     const Place::Scope scope(kOverheadMeter, Phase::kUpdate);
     const Matrix shift = arena.matrix(batch.batch, c.d_model);

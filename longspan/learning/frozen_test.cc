@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "longspan/base/error.h"
 #include "longspan/learning/trainer.h"
@@ -71,6 +72,31 @@ TEST(Frozen, TrainsTheRestAsBefore) {
     EXPECT_GT(frozen, 0U);
     EXPECT_EQ(b->parameters().total(), a->parameters().total());
     EXPECT_LT(b->parameters().count(), a->parameters().count());
+  }
+}
+
+// A table that all layers of a stack read belongs to none of them.
+TEST(Frozen, TablesOfTheStackLearnStill) {
+  const std::pair<const char*, const char*> tables[] = {
+      {"flash:distances=buckets", "encoder.distances"},
+      {"deberta", "encoder.relative"},
+      {"linformer:sharing=layerwise,k=4", "encoder.linformer.e"}};
+  for (const auto& [attention, table] : tables) {
+    ModelConfig c;
+    c.family = Family::kEncoder;
+    c.layers = 2;
+    c.d_model = 12;
+    c.heads = 2;
+    c.vocab = 11;
+    c.max_length = 16;
+    c.attention = attention;
+    c.frozen_layers = 1;
+    const BatchData data(c, {.batch = 2, .length = 9}, 3);
+    const auto model = stepped(c, data.view());
+    const Parameter* p = model->parameters().find(table);
+    ASSERT_NE(p, nullptr) << table;
+    EXPECT_FALSE(p->constant) << table;
+    EXPECT_TRUE(std::ranges::any_of(p->gradient, [](float g) { return g != 0.0F; })) << table;
   }
 }
 

@@ -30,8 +30,8 @@ std::size_t limit_of(std::string_view field) {
   if (field == "layers" || field == "decoder_layers" || field == "frozen_layers") {
     return ModelLimits::kLayers;
   }
-  return field == "max_length" || field == "max_source_length" ? ModelLimits::kLength
-                                                               : ModelLimits::kWidth;
+  const bool of_length = field == "max_length" || field == "max_source_length";
+  return of_length ? ModelLimits::kLength : ModelLimits::kWidth;
 }
 
 // Every field, so that a new one has a limit too.

@@ -120,9 +120,12 @@ struct ModelConfig {
   float lora_alpha = 16.0F;
   float init_deviation = 0.02F;
 
+  // Of the last hidden states, and of what a transform of the head makes of them.
+  std::size_t end_width() const { return streams == StreamEnd::kConcat ? 2 * d_model : d_model; }
+  std::size_t transformed_width() const { return output_width == 0 ? end_width() : output_width; }
   // What the head tells apart.
   std::size_t outputs() const {
-    if (head == HeadKind::kStates) return d_model;
+    if (head == HeadKind::kStates) return head_transform ? transformed_width() : end_width();
     return head == HeadKind::kLanguage ? vocab : classes;
   }
   // Whether a sequence has one output; states have where a transform pools them.

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include <cmath>
+#include <iterator>
 
 #include "longspan/attention/registry.h"
 #include "longspan/base/error.h"
@@ -23,6 +24,50 @@ struct Case {
   ModelConfig config;
   std::size_t prefill;
 };
+
+// What released models have beside that.
+std::vector<Case> released_cases() {
+  ModelConfig c;
+  c.layers = 2;
+  c.d_model = 24;
+  c.heads = 4;
+  c.kv_heads = 2;
+  c.vocab = 17;
+  c.max_length = 80;
+  c.positions = PositionKind::kRotary;
+  c.query_norm = QueryNorm::kHead;
+  c.logit_scale = 0.25F;
+  c.logit_cap = 3.0F;
+  ModelConfig sandwich = c;
+  sandwich.wiring = Wiring::kSandwich;
+  sandwich.head_width = 10;
+  sandwich.attention = "flash:before=7,sinks=true|flash:cap=2,sinks=true";
+  sandwich.rotary = "width=4|none";
+  ModelConfig reordered = c;
+  reordered.wiring = Wiring::kReordered;
+  reordered.query_norm = QueryNorm::kWhole;
+  reordered.rotary = "scaling=yarn,factor=8,original=16";
+  ModelConfig parallel = c;
+  parallel.wiring = Wiring::kParallel;
+  parallel.positions = PositionKind::kSinusoidalHalves;
+  parallel.attention = "flash:distances=alibi";
+  parallel.head_constant_bias = true;
+  ModelConfig shared = c;
+  shared.wiring = Wiring::kParallelShared;
+  shared.shared_layers = true;
+  shared.attention = "flash:distances=buckets,buckets=8,span=20,two_sided=false";
+  ModelConfig narrow = c;
+  narrow.positions = PositionKind::kLearned;
+  narrow.embedding_width = 10;
+  narrow.embedding_projects_tokens = true;
+  narrow.tied = false;
+  narrow.first_norm = false;
+  return {{"sandwich", sandwich, 13},
+          {"reordered", reordered, 1},
+          {"parallel", parallel, 66},
+          {"parallel_shared", shared, 5},
+          {"narrow", narrow, 2}};
+}
 
 std::vector<Case> cases() {
   std::vector<Case> all;
@@ -50,6 +95,7 @@ std::vector<Case> cases() {
       }
     }
   }
+  std::ranges::copy(released_cases(), std::back_inserter(all));
   ModelConfig convolved;
   convolved.attention = "conv:width=3|flash";
   convolved.layers = 2;

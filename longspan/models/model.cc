@@ -16,8 +16,9 @@ namespace {
 
 using RotaryTables = std::vector<std::shared_ptr<RotaryTable>>;
 
-// Of the layers in turn; equal ones share a table, and null is none.
-RotaryTables make_rotary(const ModelConfig& c) {
+// Of the layers of a stack in turn; equal ones share a table, and null is none.
+RotaryTables make_rotary(const ModelConfig& c, std::size_t length, std::size_t heads) {
+  const std::size_t width = c.head_width == 0 ? c.d_model / heads : c.head_width;
   RotaryTables tables;
   std::vector<RotaryConfig> known;
   for (const std::string& turn : split_list(c.rotary, '|')) {
@@ -30,8 +31,7 @@ RotaryTables make_rotary(const ModelConfig& c) {
       if (tables[j] != nullptr && known[j] == known[i]) tables[i] = tables[j];
     }
     if (tables[i] == nullptr) {
-      tables[i] = std::make_shared<RotaryTable>(known[i], std::max(c.max_length, longest_source(c)),
-                                                head_width_of(c));
+      tables[i] = std::make_shared<RotaryTable>(known[i], length, width);
     }
   }
   return tables;
@@ -186,7 +186,7 @@ HeadConfig head_config(const ModelConfig& c) {
           .norm_learns = norm_learns(c),
           .epsilon = c.norm_epsilon,
           .width = c.output_width,
-          .scale = c.logit_scale,
+          .scale = c.head == HeadKind::kStates ? 1.0F : c.logit_scale,
           .cap = c.logit_cap,
           .bias = c.head_bias,
           .constant_bias = c.head_constant_bias,
@@ -215,8 +215,19 @@ Model::Model(const ModelConfig& config)
     make_head(nullptr);
     return;
   }
-  if (config.positions == PositionKind::kRotary) rotary_ = make_rotary(config);
   const bool both = has_encoder() && has_decoder();
+  const std::size_t decoder_heads = both ? config.heads_of_decoder() : config.heads;
+  RotaryTables rotary;  // of the encoder, or of the only stack
+  RotaryTables decoder_rotary;
+  const std::size_t source_length = longest_source(config);
+  const std::size_t decoder_length = std::max(config.max_length, source_length);
+  if (config.positions == PositionKind::kRotary) {
+    rotary_ = rotary = decoder_rotary = make_rotary(config, source_length, config.heads);
+    if (both && (decoder_heads != config.heads || decoder_length != source_length)) {
+      decoder_rotary = make_rotary(config, decoder_length, decoder_heads);
+      rotary_.insert(rotary_.end(), decoder_rotary.begin(), decoder_rotary.end());
+    }
+  }
   if (has_encoder()) {
     const Place::Part part(ModelPart::kEncoder);
     encoder_embedding_.emplace(*parameters_, "embedding", source_embedding_config(config));
@@ -224,9 +235,9 @@ Model::Model(const ModelConfig& config)
                                      {.layers = config.layers,
                                       .heads = config.heads,
                                       .d_ff = config.feed_forward_width(),
-                                      .max_length = longest_source(config),
+                                      .max_length = source_length,
                                       .attention = config.attention},
-                                     rotary_);
+                                     rotary);
     stack.frozen = config.frozen_layers;
     encoder_.emplace(*parameters_, "encoder", stack);
   }
@@ -245,11 +256,11 @@ Model::Model(const ModelConfig& config)
                      {.causal = true,
                       .cross = both,
                       .layers = both ? config.decoder_layers : config.layers,
-                      .heads = both ? config.heads_of_decoder() : config.heads,
+                      .heads = decoder_heads,
                       .d_ff = both ? config.feed_forward_of_decoder() : config.feed_forward_width(),
-                      .max_length = std::max(config.max_length, longest_source(config)),
+                      .max_length = decoder_length,
                       .attention = own ? config.decoder_attention : config.attention},
-                     rotary_);
+                     decoder_rotary);
     if (!both) stack.frozen = config.frozen_layers;
     decoder_.emplace(*parameters_, "decoder", stack);
   }

@@ -336,7 +336,7 @@ class Model {
 
   ModelConfig config_;
   std::unique_ptr<Parameters> parameters_;            // layers point into it
-  std::vector<std::shared_ptr<RotaryTable>> rotary_;  // of the layers in turn
+  std::vector<std::shared_ptr<RotaryTable>> rotary_;  // of all stacks
   std::optional<Embedding> encoder_embedding_;
   std::optional<Stack> encoder_;
   std::optional<Embedding> decoder_embedding_;

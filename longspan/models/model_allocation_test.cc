@@ -57,6 +57,8 @@ TEST_P(Allocations, NoneAfterTheFirstStep) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, Allocations, ::testing::ValuesIn(testing::model_cases()),
                          [](const auto& instance) { return instance.param.name; });
+INSTANTIATE_TEST_SUITE_P(Released, Allocations, ::testing::ValuesIn(testing::released_cases()),
+                         [](const auto& instance) { return instance.param.name; });
 INSTANTIATE_TEST_SUITE_P(Pairs, Allocations, ::testing::ValuesIn(testing::pair_cases()),
                          [](const auto& instance) { return instance.param.name; });
 INSTANTIATE_TEST_SUITE_P(Experts, Allocations, ::testing::ValuesIn(testing::expert_cases()),

@@ -95,6 +95,8 @@ TEST_P(MeteredModel, InferenceCountsForwardOnly) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, MeteredModel, ::testing::ValuesIn(testing::model_cases()),
                          [](const auto& instance) { return instance.param.name; });
+INSTANTIATE_TEST_SUITE_P(Released, MeteredModel, ::testing::ValuesIn(testing::released_cases()),
+                         [](const auto& instance) { return instance.param.name; });
 INSTANTIATE_TEST_SUITE_P(Pairs, MeteredModel, ::testing::ValuesIn(testing::pair_cases()),
                          [](const auto& instance) { return instance.param.name; });
 INSTANTIATE_TEST_SUITE_P(Perceptrons, MeteredModel,

@@ -83,6 +83,8 @@ TEST_P(ModelGradient, EveryParameterMatchesTheComplexStep) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, ModelGradient, ::testing::ValuesIn(testing::model_cases()),
                          [](const auto& instance) { return instance.param.name; });
+INSTANTIATE_TEST_SUITE_P(Released, ModelGradient, ::testing::ValuesIn(testing::released_cases()),
+                         [](const auto& instance) { return instance.param.name; });
 INSTANTIATE_TEST_SUITE_P(Pairs, ModelGradient, ::testing::ValuesIn(testing::pair_cases()),
                          [](const auto& instance) { return instance.param.name; });
 INSTANTIATE_TEST_SUITE_P(Students, ModelGradient, ::testing::ValuesIn(testing::student_cases()),
@@ -105,6 +107,7 @@ TEST(ModelCases, GiveEveryFieldTwoValues) {
   std::ranges::copy(testing::expert_cases(), std::back_inserter(all));
   std::ranges::copy(testing::staged_cases(), std::back_inserter(all));
   std::ranges::copy(testing::pair_cases(), std::back_inserter(all));
+  std::ranges::copy(testing::released_cases(), std::back_inserter(all));
   for (ModelCase& c : all) {
     c.config.visit([&](std::string_view name, auto& field) {
       values[std::string(name)].insert(fmt::format("{}", field));

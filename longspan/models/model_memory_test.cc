@@ -110,6 +110,8 @@ TEST(KeptMemory, IsWhatTheWiringSays) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, PlannedModel, ::testing::ValuesIn(testing::model_cases()),
                          [](const auto& instance) { return instance.param.name; });
+INSTANTIATE_TEST_SUITE_P(Released, PlannedModel, ::testing::ValuesIn(testing::released_cases()),
+                         [](const auto& instance) { return instance.param.name; });
 INSTANTIATE_TEST_SUITE_P(Pairs, PlannedModel, ::testing::ValuesIn(testing::pair_cases()),
                          [](const auto& instance) { return instance.param.name; });
 INSTANTIATE_TEST_SUITE_P(Perceptrons, PlannedModel,

@@ -72,6 +72,8 @@ TEST_P(PackedModel, CountsAndTakesWhatTheDryOneSays) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, PackedModel, ::testing::ValuesIn(testing::model_cases()),
                          [](const auto& instance) { return instance.param.name; });
+INSTANTIATE_TEST_SUITE_P(Released, PackedModel, ::testing::ValuesIn(testing::released_cases()),
+                         [](const auto& instance) { return instance.param.name; });
 INSTANTIATE_TEST_SUITE_P(Pairs, PackedModel, ::testing::ValuesIn(testing::pair_cases()),
                          [](const auto& instance) { return instance.param.name; });
 

@@ -281,6 +281,28 @@ TEST(Packed, LayersThatAreComputedAgainOrHaveAdapters) {
   expect_packed(c, {c, kLengths});
 }
 
+TEST(Packed, LayersOfReleasedModels) {
+  for (const Wiring wiring :
+       {Wiring::kSandwich, Wiring::kReordered, Wiring::kParallel, Wiring::kParallelShared}) {
+    ModelConfig c = small(Family::kDecoder);
+    c.wiring = wiring;
+    SCOPED_TRACE(fmt::format("{}", c.wiring));
+    c.kv_heads = 1;
+    c.head_width = 6;
+    c.query_norm = wiring == Wiring::kReordered ? QueryNorm::kWhole : QueryNorm::kHead;
+    c.attention = "flash:before=9,sinks=true|flash:cap=5,sinks=true";
+    c.positions = PositionKind::kRotary;
+    c.rotary = "width=4|none";
+    c.embedding_width = 10;
+    c.tied = false;
+    c.logit_cap = 4.0F;
+    expect_packed(c, {c, kLengths});
+    c.positions = PositionKind::kSinusoidalHalves;
+    c.attention = "flash:distances=buckets,buckets=8,span=20|flash:distances=alibi";
+    expect_packed(c, {c, kLengths});
+  }
+}
+
 // Experts are chosen among the rows of all sequences, in their order, padded or not.
 TEST(Packed, ExpertsMeetAllSequences) {
   ModelConfig c = small(Family::kDecoder);

@@ -125,11 +125,16 @@ class Formula {
   }
   Cost norm(Count rows, Count width) const {
     const bool layer = c_.norm == NormKind::kLayer;
-    Cost cost{flops(Kind::kNorm, rows * (layer ? 7 * width + 5 : 4 * width + 4)),
+    const Count shift = layer && c_.norm_bias ? width : 0;
+    Cost cost{flops(Kind::kNorm, rows * (layer ? 6 * width + 5 + shift : 4 * width + 4)),
               flops(Kind::kNorm, rows * (layer ? 8 * width + 2 : 6 * width + 1)),
-              flops(Kind::kNorm, rows * (layer ? 3 : 2) * width)};
+              flops(Kind::kNorm, rows * (2 * width + shift))};
+    if (!c_.norm_weight) cost.update = flops(Kind::kAdd, rows * shift);
     if (adapts(c_)) cost.update = {};
     return cost;
+  }
+  Cost projection(Count rows) const {
+    return linear(rows, table_width(c_), d(), c_.embedding_projection_bias);
   }
 
   Cost embedding(const Site& site, bool typed) const;
@@ -141,12 +146,18 @@ class Formula {
   void route(const ExpertOptions& o, Count tokens, Cost& cost, Work& again) const;
   Work losses(const ExpertOptions& o, Count rows, Count real) const;
   Cost shared_experts(const ExpertOptions& o, Count rows) const;
-  Cost feed_forward(Count rows, Count width = 0) const;
+  Cost query_norms(const Site& site, const SiteAttention& mechanism) const;
+  Cost feed_forward(Count rows, Count width) const;
   void stack(Site site, std::size_t layers, std::size_t frozen);
   void perceptron();
   Count pair_layers(Count rows, Count width);
   void sentence_head();
   void head();
+  // What is done to the outputs of so many rows.
+  Cost outputs(Count rows, Count width) const;
+  // Those of a masked span loss that are no padding, else so many.
+  Count judged_rows(Count rows) const;
+  void loss(Count rows);
 
   const ModelConfig& c_;
   const Batch& batch_;
@@ -156,29 +167,33 @@ class Formula {
 };
 
 Cost Formula::embedding(const Site& site, bool typed) const {
-  const Count elements = site.rows(batch_.batch) * d();
+  const Count rows = site.rows(batch_.batch);
+  // Positions, types and the norm are added before the projection, or behind it.
+  const Count looked_up = rows * table_width(c_);
+  const Count width = c_.embedding_projects_tokens ? d() : table_width(c_);
+  const Count added = rows * width;
   Cost cost;
   const bool looks_up = c_.stem == StemKind::kTokens || site.part == ModelPart::kDecoder;
-  if (looks_up) cost.update += flops(Kind::kGather, elements);
+  if (looks_up) cost.update += flops(Kind::kGather, looked_up);
   if (looks_up && c_.embedding_scale) {
-    cost.forward += flops(Kind::kAdd, elements);
-    cost.update += flops(Kind::kAdd, elements);
+    cost.forward += flops(Kind::kAdd, looked_up);
+    cost.update += flops(Kind::kAdd, looked_up);
   }
   if (c_.positions != PositionKind::kNone && c_.positions != PositionKind::kRotary) {
-    cost.forward += flops(Kind::kAdd, elements);
+    cost.forward += flops(Kind::kAdd, added);
     const bool learned =
         c_.positions == PositionKind::kLearned || c_.positions == PositionKind::kAxial;
-    if (learned) cost.update += flops(Kind::kAdd, elements);
+    if (learned) cost.update += flops(Kind::kAdd, added);
   }
   if (looks_up && c_.token_types > 0 && c_.embedding_types) {
-    cost.forward += flops(Kind::kAdd, elements);
-    cost.update += flops(typed ? Kind::kGather : Kind::kAdd, elements);
+    cost.forward += flops(Kind::kAdd, added);
+    cost.update += flops(typed ? Kind::kGather : Kind::kAdd, added);
   }
-  if (c_.embedding_norm) cost += norm(site.rows(batch_.batch), d());
-  if (c_.embedding_projection) cost += linear(site.rows(batch_.batch), d(), d(), /*bias=*/true);
+  if (c_.embedding_norm) cost += norm(rows, width);
+  if (c_.embedding_projection || table_width(c_) != d()) cost += projection(rows);
   if (drops()) {
-    cost.forward += flops(Kind::kDropout, elements);
-    cost.backward += flops(Kind::kDropout, elements);
+    cost.forward += flops(Kind::kDropout, rows * d());
+    cost.backward += flops(Kind::kDropout, rows * d());
   }
   return cost;
 }
@@ -208,40 +223,59 @@ Cost Formula::stem(const Site& site) const {
 
 Cost Formula::attention(const Site& site) const {
   const SiteAttention mechanism = attention_at(c_, batch_, site, drops());
-  const bool bias = c_.bias && c_.attention_bias;
+  const bool biased = c_.bias && c_.attention_bias;
+  const bool bias = biased && c_.projection_bias;
   const Count queries = site.rows(batch_.batch);
   const Count keys = site.keys(batch_.batch);
+  const Count q_width = mechanism.q_width;
   const Count k_width = mechanism.k_width;
-  Cost cost = linear(queries, d(), d(), bias);  // W_O
+  const Count v_width = mechanism.v_width;
   const Count pairs = site.cross ? keys : queries;
-  cost += linear(pairs, d(), site.cross ? kv_width(c_) : k_width, bias && mechanism.key_bias);
-  cost += linear(pairs, d(), kv_width(c_), bias);
-  cost += linear(queries, d(), d(), bias && mechanism.query_bias);
-  if (adapts(c_)) {                      // one beside each matrix
-    cost += adapter(queries, d(), d());  // W_O
-    cost += adapter(queries, d(), d());  // W_Q
+  Cost cost = linear(queries, q_width, d(), biased && c_.output_bias);  // W_O
+  cost += linear(pairs, d(), site.cross ? v_width : k_width, bias && mechanism.key_bias);
+  cost += linear(pairs, d(), v_width, bias);
+  cost += linear(queries, d(), q_width, bias && mechanism.query_bias);
+  if (adapts(c_)) {                          // one beside each matrix
+    cost += adapter(queries, q_width, d());  // W_O
+    cost += adapter(queries, d(), q_width);  // W_Q
     if (k_width > 0) cost += adapter(keys, d(), k_width);
-    cost += adapter(keys, d(), kv_width(c_));
+    cost += adapter(keys, d(), v_width);
   }
   cost.forward += mechanism.cost.forward;
   cost.backward += mechanism.cost.backward;
   if (!adapts(c_)) cost.update += mechanism.cost.update;
-  if (c_.positions == PositionKind::kRotary && !site.cross) {
-    const Work rotary = flops(Kind::kRotary, 3 * queries * (d() + k_width));
-    cost.forward += rotary;
-    cost.backward += rotary;
+  cost += query_norms(site, mechanism);
+  const Count heads = heads_at(c_, site) + (k_width > 0 ? kv_heads_at(c_, site) : 0);
+  const Work rotary = flops(
+      Kind::kRotary, 3 * queries * heads * turning_channels(c_, site, head_width_at(c_, site)));
+  cost.forward += rotary;
+  cost.backward += rotary;
+  return cost;
+}
+
+// Of every head, or of all side by side; keys have one where they are not the queries.
+Cost Formula::query_norms(const Site& site, const SiteAttention& mechanism) const {
+  Cost cost;
+  if (site.cross || c_.query_norm == QueryNorm::kNone) return cost;
+  const Count queries = site.rows(batch_.batch);
+  for (const Count width : {mechanism.q_width, mechanism.k_width}) {
+    if (width == 0) continue;
+    const Count each = c_.query_norm == QueryNorm::kWhole ? width : head_width_at(c_, site);
+    for (Count at = 0; at < width; at += each) cost += norm(queries, each);
   }
   return cost;
 }
 
 Cost Formula::feed_forward(Count rows, Count width) const {
-  const Count f = width > 0 ? width : hidden_width(c_);
   const ActivationCount a = activation_count(c_.activation);
-  Cost cost = linear(rows, d(), c_.gated ? 2 * f : f, c_.bias) + linear(rows, f, d(), c_.bias);
+  const bool bias = c_.bias && c_.feed_forward_bias;
+  Cost cost =
+      linear(rows, d(), c_.gated ? 2 * width : width, bias) + linear(rows, width, d(), bias);
+  const Count elements = rows * width;
   cost.forward +=
-      flops(Kind::kActivation, rows * f * (c_.gated ? a.forward + a.other + 1 : a.forward));
+      flops(Kind::kActivation, elements * (c_.gated ? a.forward + a.other + 1 : a.forward));
   cost.backward += flops(Kind::kActivation,
-                         rows * f * (c_.gated ? a.forward + a.backward + a.other + 2 : a.backward));
+                         elements * (c_.gated ? a.forward + a.backward + a.other + 2 : a.backward));
   return cost;
 }
 
@@ -250,9 +284,10 @@ Cost Formula::latent(const Site& site) const {
   LatentOptions o;
   const std::string options = mixer_of(c_, site);
   if (options.size() > 7) parse_options("latent", options.substr(7), o);
-  const bool bias = c_.bias && c_.attention_bias;
+  const bool biased = c_.bias && c_.attention_bias;
+  const bool bias = biased && c_.projection_bias;
   const Count rows = site.rows(batch_.batch);
-  const Count h = c_.heads;
+  const Count h = heads_at(c_, site);
   const Count queries = h * (o.nope + o.rope);
   const auto rms = [&](Count width) {
     return Cost{flops(Kind::kNorm, rows * (4 * width + 4)),
@@ -260,7 +295,7 @@ Cost Formula::latent(const Site& site) const {
   };
   Cost cost = linear(rows, d(), o.rank + o.rope, bias) + rms(o.rank) +
               linear(rows, o.rank, h * (o.nope + o.value), false) +
-              linear(rows, h * o.value, d(), bias);
+              linear(rows, h * o.value, d(), biased && c_.output_bias);
   if (o.query_rank == 0) {
     cost += linear(rows, d(), queries, false);
   } else {
@@ -268,11 +303,9 @@ Cost Formula::latent(const Site& site) const {
             linear(rows, o.query_rank, queries, false);
   }
   cost += core_at(c_, batch_, site, {.d = o.nope + o.rope, .e = o.value, .drops = drops()});
-  if (c_.positions == PositionKind::kRotary) {
-    const Work rotary = flops(Kind::kRotary, 3 * rows * (h + 1) * o.rope);
-    cost.forward += rotary;
-    cost.backward += rotary;
-  }
+  const Work rotary = flops(Kind::kRotary, 3 * rows * (h + 1) * turning_channels(c_, site, o.rope));
+  cost.forward += rotary;
+  cost.backward += rotary;
   cost.backward += flops(Kind::kAdd, (h - 1) * rows * o.rope);
   return cost;
 }
@@ -286,8 +319,9 @@ Cost Formula::convolution(const Site& site) const {
   for (std::size_t b = 0; b < batch_.batch; ++b) {
     elements += real_tokens(site.key_lengths, b, site.m) * d();
   }
+  const bool bias_of = c_.bias && c_.attention_bias && c_.projection_bias;
   const Work taps = maccs(width * elements);
-  const Work bias = flops(Kind::kAdd, c_.bias && c_.attention_bias ? elements : 0);
+  const Work bias = flops(Kind::kAdd, bias_of ? elements : 0);
   Cost cost{.forward = taps + bias, .backward = taps};
   if (!adapts(c_)) cost.update = taps + bias;
   return cost;
@@ -356,8 +390,8 @@ Cost Formula::experts(const std::string& specification, const Site& site, Work& 
     computed += static_cast<Count>(batch_.loads[loads_read_++]);
   }
   const Count slots = o.overflow == "pass" ? tokens * o.top : computed;
-  Cost cost = feed_forward(computed, o.width) + linear(rows, d(), o.experts, o.router_bias) +
-              shared_experts(o, rows);
+  Cost cost = feed_forward(computed, o.width > 0 ? o.width : hidden_width(c_, site)) +
+              linear(rows, d(), o.experts, o.router_bias) + shared_experts(o, rows);
   cost.forward += flops(Kind::kGather, 2 * slots * d());
   const Work both = cost.forward;
   route(o, tokens, cost, again);
@@ -372,9 +406,13 @@ void Formula::stack(Site site, std::size_t layers, std::size_t frozen) {
   Count rows = site.rows(batch_.batch);
   const bool reversible = c_.wiring == Wiring::kReversible;
   for (std::size_t i = 0; i < layers; ++i) {
+    bool first = true;  // of its layer
     // `again`: what computing it a second time costs, where that is not the same.
     const auto add = [&](const std::string& name, Cost branch, const Work* again = nullptr) {
-      Cost around = norm(rows, d());
+      Cost around;
+      if (!goes_unnormed(c_, i, first)) around += norm(rows, d());
+      if (c_.wiring == Wiring::kSandwich) around += norm(rows, d());
+      first = false;
       const Count elements = rows * d();
       const bool takes_dropout = drops() && name != "fnet";
       const Work dropped = takes_dropout ? flops(Kind::kDropout, elements) : Work{};
@@ -412,7 +450,7 @@ void Formula::stack(Site site, std::size_t layers, std::size_t frozen) {
       const Cost cost = experts(turn_of(c_.feed_forward, i), site, again);
       add("ffn", cost, &again);
     } else {
-      add("ffn", feed_forward(rows));
+      add("ffn", feed_forward(rows, hidden_width(c_, site)));
     }
   }
   const bool concat = c_.streams == StreamEnd::kConcat;
@@ -473,67 +511,89 @@ void Formula::sentence_head() {
 
 void Formula::head() {
   const bool pairs = c_.head == HeadKind::kPairs;
-  const bool classifies = pairs || c_.head == HeadKind::kClassifier;
-  Count d_in = c_.streams == StreamEnd::kConcat ? 2 * d() : d();
+  Count width = end_width(c_);
   const Count rows = output_rows(c_, batch_);
-  const Count outputs = c_.head == HeadKind::kLanguage ? c_.vocab : c_.classes;
-  if (classifies && c_.family != Family::kPerceptron && c_.pool == Pool::kMean) {
+  if (pools(c_) && c_.family != Family::kPerceptron && c_.pool == Pool::kMean) {
     Count tokens = 0;
     for (std::size_t b = 0; b < batch_.batch; ++b) {
       tokens += std::max<Count>(1, real_tokens(batch_.lengths, b, batch_.length));
     }
-    table_["head"].forward += flops(Kind::kAdd, (tokens + batch_.batch) * d_in);
-    table_["head"].backward += flops(Kind::kAdd, batch_.batch * d_in);
+    table_["head"].forward += flops(Kind::kAdd, (tokens + batch_.batch) * width);
+    table_["head"].backward += flops(Kind::kAdd, batch_.batch * width);
   }
-  if (pairs) d_in = pair_layers(rows, d_in);
+  if (pairs) width = pair_layers(rows, width);
   if (c_.head_transform) {
     const ActivationCount a = activation_count(c_.head_activation);
+    const Count to = transformed_width(c_);
     Cost& head = table_["head"];
-    head += linear(rows, d_in, d_in, true);
-    head.forward += flops(Kind::kActivation, rows * d_in * a.forward);
-    head.backward += flops(Kind::kActivation, rows * d_in * a.backward);
-    if (c_.head_norm) head += norm(rows, d_in);
+    head += linear(rows, width, to, c_.head_transform_bias);
+    if (c_.head_activates) {
+      head.forward += flops(Kind::kActivation, rows * to * a.forward);
+      head.backward += flops(Kind::kActivation, rows * to * a.backward);
+    }
+    if (c_.head_norm) head += norm(rows, to);
+    width = to;
   }
+  if (c_.head != HeadKind::kStates) table_["softmax layer"] += outputs(rows, width);
+  loss(rows);
+}
+
+Cost Formula::outputs(Count rows, Count width) const {
   // A table that is frozen is so for the output layer that shares it.
   const bool shared = c_.head == HeadKind::kLanguage && c_.tied && c_.frozen_layers > 0;
   const bool frozen = shared && (!translates(c_) || shares_table(c_));
-  Cost output = linear(rows, d_in, outputs, false, frozen);
+  const Count elements = rows * output_columns(c_);
+  Cost cost = linear(rows, width, output_columns(c_), false, frozen);
   if (c_.head_bias) {
-    output.forward += flops(Kind::kMatmul, rows * outputs);
-    if (!adapts(c_)) output.update += flops(Kind::kAdd, rows * outputs);
+    cost.forward += flops(Kind::kMatmul, elements);
+    if (!adapts(c_)) cost.update += flops(Kind::kAdd, elements);
   }
+  if (c_.head_constant_bias) cost.forward += flops(Kind::kAdd, elements);
+  const Work scaling = score_scaling(c_, batch_);
+  const Work capping = score_capping(c_, batch_);
+  cost.forward += scaling + capping;
+  cost.backward += scaling;
+  if (c_.logit_cap > 0.0F) cost.backward += flops(Kind::kActivation, 3 * elements);
+  return cost;
+}
+
+Count Formula::judged_rows(Count rows) const {
+  if (c_.loss != "span:masked=true") return rows;
+  Count real = 0;
+  for (std::size_t b = 0; b < batch_.batch; ++b) {
+    real += real_tokens(batch_.lengths, b, batch_.length);
+  }
+  return real;
+}
+
+void Formula::loss(Count rows) {
+  Cost& output = table_["softmax layer"];
+  const Count outputs = output_columns(c_);
   if (c_.loss == "squared-error") {
     output.forward += flops(Kind::kAdd, (training_ ? 4 : 3) * rows * outputs);
     output.backward += flops(Kind::kAdd, 3 * rows * outputs);
-  } else if (c_.loss == "weighted-sum") {
+    return;
+  }
+  if (c_.loss == "weighted-sum") {
     output.forward += flops(Kind::kAdd, (training_ ? 3 : 2) * rows * outputs);
     output.backward += flops(Kind::kAdd, rows * outputs);
-  } else {
-    const auto ignored = static_cast<Count>(std::ranges::count(batch_.targets, -1));
-    const bool spans = c_.loss.starts_with("span");
-    const Count answers = spans                 ? Count{batch_.batch} * outputs
-                          : c_.loss == "binary" ? rows * outputs
-                                                : rows;
-    const Count counted = batch_.targets.empty() ? answers : batch_.targets.size() - ignored;
-    if (training_ && c_.loss.starts_with("distillation")) {
-      output.forward += flops(Kind::kSoftmax, 24 * counted * outputs);
-      const bool states = c_.loss.find("hidden_weight") != std::string::npos;
-      const Count width = (c_.streams == StreamEnd::kConcat ? 2 : 1) * c_.d_model;
-      if (states) output.forward += maccs(3 * counted * width);
-      if (states) output.backward += maccs(5 * counted * width);
-    } else {
-      Count judged = rows;
-      if (c_.loss == "span:masked=true") {
-        judged = 0;
-        for (std::size_t b = 0; b < batch_.batch; ++b) {
-          judged += real_tokens(batch_.lengths, b, batch_.length);
-        }
-      }
-      output.forward += flops(Kind::kSoftmax, 5 * judged * outputs);
-      output.backward += flops(Kind::kSoftmax, counted);
-    }
+    return;
   }
-  table_["softmax layer"] += output;
+  const auto ignored = static_cast<Count>(std::ranges::count(batch_.targets, -1));
+  const bool spans = c_.loss.starts_with("span");
+  const Count answers = spans                 ? Count{batch_.batch} * outputs
+                        : c_.loss == "binary" ? rows * outputs
+                                              : rows;
+  const Count counted = batch_.targets.empty() ? answers : batch_.targets.size() - ignored;
+  if (training_ && c_.loss.starts_with("distillation")) {
+    output.forward += flops(Kind::kSoftmax, 24 * counted * outputs);
+    const bool states = c_.loss.find("hidden_weight") != std::string::npos;
+    if (states) output.forward += maccs(3 * counted * end_width(c_));
+    if (states) output.backward += maccs(5 * counted * end_width(c_));
+  } else {
+    output.forward += flops(Kind::kSoftmax, 5 * judged_rows(rows) * outputs);
+    output.backward += flops(Kind::kSoftmax, counted);
+  }
 }
 
 CostTable Formula::table() {
@@ -553,7 +613,7 @@ CostTable Formula::table() {
   if (decodes(c_)) {
     const Site site = decoder_site(batch_);
     Cost cost = embedding(site, !batch_.token_types.empty());
-    const Count elements = site.rows(batch_.batch) * d();
+    const Count elements = site.rows(batch_.batch) * table_width(c_);
     if (!trains_embedding(c_, site)) {
       cost = {.forward = cost.forward};
     } else if (!trains_table(c_, site)) {

@@ -22,7 +22,7 @@ class Passes {
 
  private:
   Count d() const { return c_.d_model; }
-  Count output_elements() const { return output_rows(c_, batch_) * c_.outputs(); }
+  Count output_elements() const { return output_rows(c_, batch_) * output_columns(c_); }
   Count rows(const Site& site) const { return site.rows(batch_.batch); }
   bool in_model_space() const {
     return translates(c_) && feedback_.error_space == ErrorSpace::kModel;
@@ -54,7 +54,7 @@ Work Passes::injection() const {
   const Count tokens = tokens_of(batch_);
   const Count sources = translates(c_) ? rows(encoder_site(c_, batch_)) : 0;
   Work work = maccs(output_elements() * d());
-  if (c_.head == HeadKind::kClassifier) work += flops(Kind::kAdd, tokens * d());
+  if (pools(c_)) work += flops(Kind::kAdd, tokens * d());
   if (in_model_space()) {
     work += flops(Kind::kAdd, (tokens + sources) * d());
   } else {
@@ -79,28 +79,28 @@ Work Passes::attention(const Site& site) const {
   const SiteAttention mechanism = attention_at(c_, batch_, site, c_.dropout > 0.0F);
   const Count queries = rows(site);
   const Count keys = site.keys(batch_.batch);
+  const Count q_width = mechanism.q_width;
   const Count k_width = mechanism.k_width;
-  Work work = differences(2 * queries * d() + keys * (k_width + kv_width(c_)));
+  Work work = differences(queries * (q_width + d()) + keys * (k_width + mechanism.v_width));
   if (adapts(c_)) {  // of q and the output, of k and v
     work += differences(c_.lora_rank * (2 * queries + (k_width > 0 ? 2 : 1) * keys));
   } else if (mechanism.cost.signals > 0) {
-    work += differences(queries * d()) + mechanism.cost.backward;
+    work += differences(queries * q_width) + mechanism.cost.backward;
   }
-  if (c_.positions == PositionKind::kRotary && !site.cross) {
-    work += flops(Kind::kRotary, 3 * queries * (d() + k_width));
-  }
-  return work;
+  const Count heads = heads_at(c_, site) + (k_width > 0 ? kv_heads_at(c_, site) : 0);
+  return work + flops(Kind::kRotary, 3 * queries * heads * turning_channels(c_, site));
 }
 
 Work Passes::stack(Site site, std::size_t layers, std::size_t frozen) const {
   const Count elements = rows(site) * d();
-  const Work norm = adapts(c_) ? Work{} : differences(elements);
-  const Count f = hidden_width(c_);
+  const Work kept = adapts(c_) ? Work{} : differences(elements);
+  const Work norm = norms_learn(c_) ? kept : Work{};
+  const Count f = hidden_width(c_, site);
   Work work;
   for (site.layer = frozen; site.layer < layers; ++site.layer) {
     work += norm;
     if (mixer_of(c_, site).starts_with("conv")) {
-      work += norm;  // the difference of its outputs, which are as many
+      work += kept;  // the difference of its outputs, which are as many
     } else if (mixer_of(c_, site) != "fnet") {
       work += attention(site);
     }
@@ -117,8 +117,8 @@ Work Passes::stack(Site site, std::size_t layers, std::size_t frozen) const {
 
 Work Passes::head() const {
   if (adapts(c_) || !c_.head_transform) return {};
-  const Count width = c_.streams == StreamEnd::kConcat ? 2 * d() : d();
-  return differences(output_rows(c_, batch_) * width * (c_.head_norm ? 2 : 1));
+  const Count width = transformed_width(c_);
+  return differences(output_rows(c_, batch_) * width * (c_.head_norm && norms_learn(c_) ? 2 : 1));
 }
 
 CostTable Passes::table() const {
@@ -128,8 +128,12 @@ CostTable Passes::table() const {
     table[layer] = {.forward = (keeps_ ? 2U : 3U) * cost.forward, .update = cost.update};
   }
   const Cost& last = backprop.find(kLastLayer)->second;
-  Work error = last.backward;  // all of it but the product
+  // All of it but the product and what is done to the logits.
+  Work error = last.backward;
   error.maccs = 0;
+  error[Kind::kActivation] = 0;
+  const Work scaling = score_scaling(c_, batch_);
+  error[Kind::kAdd] -= scaling[Kind::kAdd];
 
   Work overhead = error + injection() + head();
   Count scored = 1;
@@ -140,7 +144,9 @@ CostTable Passes::table() const {
     scored = keeps_ ? 2 : 3;
     overhead += differences(output_elements());
   }
-  table.find(kLastLayer)->second.forward = scored * last.forward;
+  Work own = last.forward;
+  own[Kind::kAdd] -= scaling[Kind::kAdd];
+  table.find(kLastLayer)->second.forward = scored * own + (keeps_ ? 2U : 3U) * scaling;
 
   if (c_.family == Family::kPerceptron) overhead += differences(c_.layers * batch_.batch * d());
   if (encodes(c_)) {
@@ -161,9 +167,8 @@ CostTable direct_feedback(const ModelConfig& c, const Batch& batch) {
   CostTable table = executed_formula(c, batch, /*training=*/true);
   const Count blocks = c.layers - c.frozen_layers;
   const bool perceptron = c.family == Family::kPerceptron;
-  Work sent = maccs(output_rows(c, batch) * c.outputs() * c.d_model);
-  if (c.head == HeadKind::kClassifier && !perceptron)
-    sent += flops(Kind::kAdd, batch.batch * c.d_model);
+  Work sent = maccs(output_rows(c, batch) * output_columns(c) * c.d_model);
+  if (pools(c) && !perceptron) sent += flops(Kind::kAdd, batch.batch * c.d_model);
   table["rule overhead"].update = blocks * sent;
   table["final norm"].backward = blocks * table["final norm"].backward;
   if (perceptron) table["hidden"].backward.maccs = 0;

@@ -11,7 +11,7 @@
 //               among tokens, R·d; no layer of a perceptron sends a signal to the one before
 //   pepita      2·F + U
 //   mempepita   3·F + U; but F_L of either comes once where the standard error trains the last layer
-//               and twice where the modulated one does
+//               and twice where the modulated one does, a scale of the logits in every pass
 //
 // and of the last two, as overhead of the rule,
 //

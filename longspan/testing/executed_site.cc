@@ -68,22 +68,33 @@ std::string mixer_of(const ModelConfig& c, const Site& site) {
   return turn_of(own ? c.decoder_attention : c.attention, site.layer);
 }
 
+Count turning_channels(const ModelConfig& c, const Site& site, Count d_head) {
+  if (c.positions != PositionKind::kRotary || site.cross) return 0;
+  const std::string options = turn_of(c.rotary, site.layer);
+  if (options == "none") return 0;
+  const std::size_t at = (',' + options).find(",width=");
+  const Count width = at == std::string::npos ? 0 : std::stoul(options.substr(at + 6));
+  return width > 0 ? width : d_head;
+}
+
 SiteAttention attention_at(const ModelConfig& c, const Batch& batch, const Site& site, bool drops) {
-  const std::size_t d_head = head_width_of(c);
-  const std::size_t kv_heads = c.kv_heads == 0 ? c.heads : c.kv_heads;
+  const std::size_t d_head = head_width_at(c, site);
+  const std::size_t heads = heads_at(c, site);
+  const std::size_t kv_heads = kv_heads_at(c, site);
   const std::size_t source = longest_source(c);
   const AttentionLayout layout{
       .layer = site.layer,
       .d_model = c.d_model,
-      .heads = c.heads,
+      .heads = heads,
       .kv_heads = kv_heads,
       .d_head = d_head,
       .max_length = site.part == ModelPart::kEncoder ? source : std::max(c.max_length, source)};
-  const LoneAttention mechanism(mixer_of(c, site), layout, c.bias && c.attention_bias);
+  const LoneAttention mechanism(mixer_of(c, site), layout,
+                                c.bias && c.attention_bias && c.projection_bias);
   AttentionCost cost;
   for (const Rectangle& r : rectangles(site, batch)) {
     const AttentionCost own = mechanism->cost({.batch = r.batch,
-                                               .heads = c.heads,
+                                               .heads = heads,
                                                .kv_heads = kv_heads,
                                                .m = r.m,
                                                .n = r.n,
@@ -98,18 +109,21 @@ SiteAttention attention_at(const ModelConfig& c, const Batch& batch, const Site&
     cost.signals += own.signals;
   }
   return {.cost = cost,
-          .k_width = mechanism->abilities().shared_qk ? 0 : kv_width(c),
+          .q_width = heads * d_head,
+          .k_width = mechanism->abilities().shared_qk ? 0 : kv_heads * d_head,
+          .v_width = kv_heads * d_head,
           .query_bias = mechanism.streams().given[0].bias.value_or(true),
           .key_bias = mechanism.streams().given[1].bias.value_or(true)};
 }
 
 Cost core_at(const ModelConfig& c, const Batch& batch, const Site& site, const CoreWidths& widths) {
   const LoneAttention mechanism("flash", {});
+  const std::size_t heads = heads_at(c, site);
   Cost cost;
   for (const Rectangle& r : rectangles(site, batch)) {
     const AttentionCost own = mechanism->cost({.batch = r.batch,
-                                               .heads = c.heads,
-                                               .kv_heads = c.heads,
+                                               .heads = heads,
+                                               .kv_heads = heads,
                                                .m = r.m,
                                                .n = r.n,
                                                .d = widths.d,
@@ -133,7 +147,8 @@ bool trains_embedding(const ModelConfig& c, const Site& stack) {
   if (trains_table(c, stack)) return true;
   if (adapts(c) || !translates(c) || stack.part == ModelPart::kEncoder) return false;
   return c.positions == PositionKind::kLearned || c.positions == PositionKind::kAxial ||
-         (c.token_types > 0 && c.embedding_types) || c.embedding_norm || c.embedding_projection;
+         (c.token_types > 0 && c.embedding_types) || (c.embedding_norm && norms_learn(c)) ||
+         c.embedding_projection || table_width(c) != c.d_model;
 }
 
 }  // namespace longspan::testing

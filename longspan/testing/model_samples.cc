@@ -242,4 +242,144 @@ ModelCase sample_stem(std::uint64_t n) {
   return sample;
 }
 
+namespace {
+
+constexpr std::array<std::string_view, 4> kOtherWirings = {"sandwich", "reordered", "parallel",
+                                                           "parallel-shared"};
+constexpr std::array<std::string_view, 3> kQueryNorms = {"none", "head", "whole"};
+
+std::string draw_rotary_turn(Draws& draw, std::size_t d_head) {
+  if (draw.once_in(5)) return "none";
+  const std::size_t r = 2 * draw.between(1, d_head / 2);
+  std::string options = fmt::format("width={}", r);
+  switch (draw.below(7)) {
+    case 0:
+      return "";
+    case 1:
+      return options + ",scaling=linear,factor=4";
+    case 2:
+      return options + ",scaling=dynamic,factor=2,original=16";
+    case 3:
+      return options + ",scaling=yarn,factor=8,original=32,truncate=0";
+    case 4:
+      return options + ",scaling=llama3,factor=8,original=64";
+    case 5: {
+      std::string each = "1.5";
+      for (std::size_t i = 1; i < r / 2; ++i) each += ";2";
+      return options +
+             fmt::format(",scaling=longrope,factor=4,original=16,short={},long={}", each, each);
+    }
+    default:
+      return options;
+  }
+}
+
+std::string draw_flash(Draws& draw, bool places) {
+  std::string options = draw.once_in(2) ? "scale=0.3" : "scale=0";
+  if (draw.once_in(2)) options += ",cap=2.5";
+  if (draw.once_in(2)) options += ",sinks=true";
+  if (!places) return "flash:" + options;
+  if (draw.once_in(2)) options += fmt::format(",before={}", draw.between(0, 70));
+  if (draw.once_in(3)) options += fmt::format(",after={}", draw.between(0, 9));
+  const std::size_t kind = draw.below(3);
+  if (kind == 1) options += fmt::format(",distances=alibi,slope=0.{}", draw.between(1, 9));
+  // All layers of a stack share one table.
+  if (kind == 2) options += ",distances=buckets,buckets=8,span=20";
+  return "flash:" + options;
+}
+
+void draw_exact(Draws& draw, ModelConfig& c) {
+  if (draw.once_in(2)) {
+    c.attention = draw_flash(draw, true);
+    if (draw.once_in(3)) c.attention += "|" + draw_flash(draw, true);
+    c.cross_attention = draw_flash(draw, false);
+    c.decoder_attention = "";
+    c.unpooled_keys = false;
+  }
+  c.query_norm = draw.of(kQueryNorms);
+  c.projection_bias = draw.once_in(2);
+  c.output_bias = draw.once_in(2);
+  c.feed_forward_bias = draw.once_in(2);
+  if (draw.once_in(2)) c.head_width = 2 * draw.between(1, 5);
+}
+
+void draw_sides(Draws& draw, ModelCase& sample) {
+  ModelConfig& c = sample.config;
+  if (c.family != Family::kEncoderDecoder) return;
+  if (c.kv_heads == 0 && draw.once_in(2)) {
+    c.decoder_heads = draw.between(1, 4);
+    const bool divides = c.d_model % (2 * c.decoder_heads) == 0;
+    if (!divides && c.head_width == 0) c.head_width = 4;
+  }
+  if (draw.once_in(2)) c.decoder_d_ff = draw.between(3, 21);
+  if (!draw.once_in(2)) return;
+  c.max_source_length = draw.between(5, 90);
+  sample.shape.source_length = std::min(sample.shape.source_length, c.max_source_length);
+}
+
+void draw_wiring(Draws& draw, ModelConfig& c) {
+  if (draw.once_in(2) && c.stages.empty()) {
+    c.wiring = draw.of(kOtherWirings);
+    c.streams = StreamEnd::kMean;
+  }
+  c.first_norm = c.wiring != Wiring::kPreNorm || draw.once_in(2);
+  if (c.stages.empty() && draw.once_in(4)) {
+    c.shared_layers = true;
+    c.frozen_layers = 0;
+  }
+  c.norm_weight = !draw.once_in(3);
+  c.norm_bias = draw.once_in(2);
+}
+
+void draw_widths(Draws& draw, ModelConfig& c) {
+  if (draw.once_in(3)) {
+    c.embedding_width = draw.between(2, 30);
+    c.axial_width = c.axial_width > 0 ? 1 : 0;
+    c.embedding_projects_tokens = !c.embedding_scale && draw.once_in(2);
+  }
+  c.embedding_projection_bias = draw.once_in(2);
+  c.decoder_norm_first = draw.once_in(2);
+  if (c.positions == PositionKind::kSinusoidal && draw.once_in(2)) {
+    c.positions = PositionKind::kSinusoidalHalves;
+  }
+  if (c.head_transform && draw.once_in(2)) c.output_width = draw.between(2, 30);
+  const std::size_t read = c.output_width > 0 ? c.output_width : c.d_model;
+  if (read != (c.embedding_width > 0 ? c.embedding_width : c.d_model)) c.tied = false;
+}
+
+void draw_outputs(Draws& draw, ModelConfig& c) {
+  if (c.head != HeadKind::kPairs && draw.once_in(6)) {
+    c.head = HeadKind::kStates;
+    c.loss = "squared-error";
+    c.pool = draw.once_in(2) ? "mean" : "first";
+  }
+  c.head_constant_bias = draw.once_in(3);
+  c.head_transform_bias = draw.once_in(2);
+  c.head_activates = draw.once_in(2);
+  if (draw.once_in(2)) c.logit_scale = 0.25F;
+  if (draw.once_in(3)) c.logit_cap = 30.0F;
+}
+
+}  // namespace
+
+ModelCase sample_released(std::uint64_t n) {
+  ModelCase sample = n % 3 == 0 ? sample_guest(n) : sample_model(n);
+  ModelConfig& c = sample.config;
+  Draws draw(n ^ (std::uint64_t{1} << 62U));
+  draw_exact(draw, c);
+  draw_sides(draw, sample);
+  if (c.positions == PositionKind::kRotary) {
+    const std::size_t d_head = c.head_width > 0 ? c.head_width : c.d_model / c.heads;
+    const std::size_t other =
+        c.head_width > 0 || c.decoder_heads == 0 ? d_head : c.d_model / c.decoder_heads;
+    c.rotary = draw_rotary_turn(draw, std::min(d_head, other));
+    if (draw.once_in(2)) c.rotary += "|" + draw_rotary_turn(draw, std::min(d_head, other));
+  }
+  draw_wiring(draw, c);
+  draw_widths(draw, c);
+  draw_outputs(draw, c);
+  sample.name = fmt::format("released {} {} {} {}", sample.name, c.wiring, c.head, c.attention);
+  return sample;
+}
+
 }  // namespace longspan::testing

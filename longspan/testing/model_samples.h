@@ -13,5 +13,8 @@ ModelCase sample_model(std::uint64_t n);
 ModelCase sample_guest(std::uint64_t n);
 // The same with an encoder that reads images or sound.
 ModelCase sample_stem(std::uint64_t n);
+// Either, with what released models have: other widths, wirings, norms, biases, rotary positions and
+// heads, and the options of exact attention.
+ModelCase sample_released(std::uint64_t n);
 
 }  // namespace longspan::testing

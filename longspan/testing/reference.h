@@ -117,7 +117,7 @@ template <class S>
 Tensor<S> norm(const Weights& weights, const std::string& name, std::string_view kind,
                double epsilon, const Tensor<S>& x) {
   const Tensor<S> gamma = weights.get<S>(name + ".weight");
-  const Tensor<S> beta = kind == "layer" ? weights.get<S>(name + ".bias") : Tensor<S>{};
+  const Tensor<S> beta = kind == "layer" ? weights.get_if<S>(name + ".bias") : Tensor<S>{};
   Tensor<S> y(x.rows, x.cols);
   const S d{static_cast<double>(x.cols)};
   for (std::size_t i = 0; i < x.rows; ++i) {
@@ -213,6 +213,25 @@ void rotate_heads(Tensor<S>& x, std::size_t length, std::size_t heads, double ba
   }
 }
 
+// The first 2·f.size() channels of each head, by (row's position)·f_i and longer by `amplitude`.
+template <class S>
+void rotate_heads(Tensor<S>& x, std::size_t length, std::size_t heads, std::span<const double> f,
+                  double amplitude, bool interleaved) {
+  const std::size_t d = x.cols / heads;
+  for (std::size_t r = 0; r < x.rows; ++r) {
+    for (std::size_t h = 0; h < heads; ++h) {
+      for (std::size_t i = 0; i < f.size(); ++i) {
+        const double angle = static_cast<double>(r % length) * f[i];
+        S& a = x(r, h * d + (interleaved ? 2 * i : i));
+        S& b = x(r, h * d + (interleaved ? 2 * i + 1 : i + f.size()));
+        const S turned = amplitude * (a * std::cos(angle) - b * std::sin(angle));
+        b = amplitude * (a * std::sin(angle) + b * std::cos(angle));
+        a = turned;
+      }
+    }
+  }
+}
+
 struct AttentionSetting {
   std::size_t batch = 1;
   std::size_t heads = 1;
@@ -270,6 +289,20 @@ Tensor<S> columns(const Tensor<S>& x, std::size_t first, std::size_t count) {
   Tensor<S> y(x.rows, count);
   for (std::size_t i = 0; i < x.rows; ++i) {
     for (std::size_t j = 0; j < count; ++j) y(i, j) = x(i, first + j);
+  }
+  return y;
+}
+
+// Every `width` columns by themselves.
+template <class S>
+Tensor<S> norm_parts(const Weights& weights, const std::string& name, std::string_view kind,
+                     double epsilon, const Tensor<S>& x, std::size_t width) {
+  Tensor<S> y(x.rows, x.cols);
+  for (std::size_t first = 0; first < x.cols; first += width) {
+    const Tensor<S> part = norm(weights, name, kind, epsilon, columns(x, first, width));
+    for (std::size_t i = 0; i < x.rows; ++i) {
+      for (std::size_t j = 0; j < width; ++j) y(i, first + j) = part(i, j);
+    }
   }
   return y;
 }

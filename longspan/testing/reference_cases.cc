@@ -489,6 +489,145 @@ std::vector<ModelCase> pair_cases() {
           {"pairs_concat", wide, {.batch = 6, .length = 4, .padded = true}}};
 }
 
+namespace {
+
+// Of released decoders: each field that one of them has.
+std::vector<ModelCase> released_decoders() {
+  ModelConfig gemma = llama();
+  gemma.wiring = Wiring::kSandwich;
+  gemma.head_width = 6;
+  gemma.attention = "flash:before=2,scale=0.4,cap=2|flash:scale=0.4";
+  gemma.query_norm = QueryNorm::kHead;
+  gemma.rotary = "|base=90,scaling=linear,factor=4";
+  gemma.logit_cap = 1.5F;
+  ModelConfig olmo = llama();
+  olmo.wiring = Wiring::kReordered;
+  olmo.query_norm = QueryNorm::kWhole;
+  olmo.rotary = "scaling=yarn,factor=8,original=16,fast=2,slow=0.5";
+  ModelConfig oss = llama();
+  oss.bias = true;
+  oss.output_bias = false;
+  oss.attention = "flash:before=3,sinks=true|flash:sinks=true";
+  oss.rotary = "width=2,scaling=llama3,factor=4,original=20|none";
+  ModelConfig neox = small("decoder");
+  neox.wiring = Wiring::kParallel;
+  neox.positions = PositionKind::kRotary;
+  neox.rotary_base = 50.0F;
+  neox.rotary_interleaved = false;
+  neox.rotary = "width=2";
+  ModelConfig phi = neox;
+  phi.wiring = Wiring::kParallelShared;
+  phi.projection_bias = false;
+  phi.shared_layers = true;
+  phi.logit_scale = 0.25F;
+  phi.rotary = "scaling=longrope,factor=2,original=4,short=1;1.5,long=2;3";
+  ModelConfig plain = small("decoder");  // OLMo's norms, GPT-J's head
+  plain.norm_weight = plain.norm_bias = false;
+  plain.tied = false;
+  plain.head_constant_bias = true;
+  plain.feed_forward_bias = false;
+  ModelConfig shifts = small("decoder");
+  shifts.norm_weight = false;
+  shifts.attention = "flash:distances=alibi|flash:distances=alibi,slope=0.3";
+  shifts.positions = PositionKind::kNone;
+  ModelConfig opt = small("decoder");
+  opt.embedding_width = 8;
+  opt.embedding_projects_tokens = true;
+  opt.embedding_projection_bias = false;
+  opt.head_transform = true;
+  opt.head_transform_bias = opt.head_activates = false;
+  opt.output_width = 8;
+  ModelConfig cohere = small("decoder");
+  cohere.norm_bias = false;
+  cohere.positions = PositionKind::kRotary;
+  cohere.rotary = "scaling=dynamic,factor=3,original=5";
+  cohere.heads = 2;
+  const BatchShape some{.batch = 2, .length = 7};
+  const BatchShape padded{.batch = 3, .length = 6, .padded = true};
+  return {{"released_sandwich", gemma, some},
+          {"released_sandwich_dropout", with_dropout(gemma), padded},
+          {"released_reordered", olmo, padded},
+          {"released_sinks", oss, some},
+          {"released_parallel", neox, some},
+          {"released_parallel_dropout", with_dropout(neox), padded},
+          {"released_parallel_shared", phi, some},
+          {"released_parallel_short", phi, {.batch = 2, .length = 4}},
+          {"released_plain_norms", plain, padded},
+          {"released_shifts", shifts, padded},
+          {"released_projected_tokens", opt, some},
+          {"released_no_shifts", cohere, some}};
+}
+
+std::vector<ModelCase> released_others() {
+  ModelConfig electra = bert();
+  electra.embedding_width = 8;
+  electra.output_width = 8;
+  electra.embedding_mask = true;
+  electra.shared_layers = true;
+  electra.layers = 3;
+  ModelConfig states = small("encoder");
+  states.head = HeadKind::kStates;
+  states.loss = "squared-error";
+  states.first_norm = false;
+  states.positions = PositionKind::kSinusoidalHalves;
+  ModelConfig pooled = states;
+  pooled.head_transform = true;
+  pooled.head_activation = Activation::kTanh;
+  pooled.output_width = 5;
+  pooled.pool = Pool::kMean;
+  pooled.wiring = Wiring::kSandwich;
+  pooled.first_norm = true;
+  ModelConfig both = states;
+  both.wiring = Wiring::kReversible;
+  both.first_norm = true;
+  both.streams = StreamEnd::kConcat;
+  ModelConfig t5 = translator("pre");
+  t5.norm = NormKind::kRms;
+  t5.attention = "flash:scale=1,distances=buckets,buckets=6,span=9";
+  t5.decoder_attention = "flash:scale=1,distances=buckets,buckets=4,span=6,two_sided=false";
+  t5.cross_attention = "flash:scale=1";
+  t5.positions = PositionKind::kNone;
+  t5.head_width = 5;
+  t5.bias = false;
+  ModelConfig bart = translator("post");
+  bart.decoder_heads = 2;
+  bart.decoder_d_ff = 11;
+  bart.max_length = 10;
+  bart.max_source_length = 9;
+  bart.embedding_norm = true;
+  bart.decoder_norm_first = true;
+  bart.head_constant_bias = true;
+  ModelConfig turned = translator("parallel");
+  turned.positions = PositionKind::kRotary;
+  turned.heads = 3;
+  turned.decoder_heads = 2;
+  turned.max_length = 30;
+  turned.max_source_length = 9;
+  turned.query_norm = QueryNorm::kHead;
+  ModelConfig one = turned;
+  one.wiring = Wiring::kParallelShared;
+  const BatchShape padded{.batch = 3, .length = 5, .padded = true};
+  const BatchShape typed{.batch = 3, .length = 6, .padded = true, .typed = true};
+  const BatchShape wide{.batch = 2, .length = 4, .source_length = 7, .padded = true};
+  const BatchShape tall{.batch = 2, .length = 12, .source_length = 3, .padded = true};
+  return {{"released_electra", electra, typed},
+          {"released_states", states, padded},
+          {"released_states_pooled", pooled, padded},
+          {"released_states_concat", both, padded},
+          {"released_t5", t5, wide},
+          {"released_bart", bart, wide},
+          {"released_turned_sides", turned, tall},
+          {"released_parallel_reader", one, tall}};
+}
+
+}  // namespace
+
+std::vector<ModelCase> released_cases() {
+  std::vector<ModelCase> all = released_decoders();
+  for (const ModelCase& c : released_others()) all.push_back(c);
+  return all;
+}
+
 std::vector<ModelCase> model_cases() {
   std::vector<ModelCase> all = decoder_cases();
   for (const auto& more : {encoder_cases(), translator_cases()}) {
@@ -575,10 +714,8 @@ BatchData::BatchData(const ModelConfig& config, const BatchShape& asked, std::ui
       source_lengths = some_lengths(shape.batch, shape.source_length);
     }
   }
-  const bool of_sequences = config.head == HeadKind::kClassifier || config.head == HeadKind::kPairs;
-  const std::size_t answers = config.head == HeadKind::kPairs        ? shape.batch / 2
-                              : config.head == HeadKind::kClassifier ? shape.batch
-                                                                     : rows;
+  const bool of_sequences = config.pools();
+  const std::size_t answers = config.output_rows(shape.batch, shape.length);
   targets = draw(answers, config.outputs(), derive(seed, "targets"));
   if (config.pair_classes > 0) {
     sentence_targets = draw(shape.batch, config.pair_classes, derive(seed, "sentences"));

@@ -38,6 +38,8 @@ std::vector<ModelCase> expert_cases();
 // Models whose error no rule but exact ones can send back: of two sequences each, of places, of two
 // heads, of features.
 std::vector<ModelCase> pair_cases();
+// With what released models have that no other case does.
+std::vector<ModelCase> released_cases();
 std::vector<ModelCase> staged_cases();  // of sequences that are long enough for their stages
 // Perceptrons, which have features instead of tokens.
 // Models that have a teacher.

@@ -6,11 +6,13 @@
 #include <numbers>
 #include <string>
 
+#include "longspan/attention/exact/flash_ref.h"
 #include "longspan/base/batch.h"
 #include "longspan/base/config.h"
 #include "longspan/layers/distillation.h"
 #include "longspan/layers/distillation_ref.h"
 #include "longspan/layers/experts.h"
+#include "longspan/layers/rotary.h"
 #include "longspan/models/config.h"
 #include "longspan/testing/experts_step.h"
 #include "longspan/testing/reference.h"
@@ -58,16 +60,18 @@ class ReferenceModel {
           both ? Side{"encoder", batch_.source_length, batch_.source_lengths,
                       derive(key_, "encoder"), c_.layers}
                : Side{"encoder", batch_.length, batch_.lengths, derive(key_, "encoder"), c_.layers};
-      const std::size_t rows = batch_.batch * side.length;
-      x = embed("embedding", side, both ? batch_.source : batch_.tokens, rows, !both);
+      x = embed("embedding", side, both ? batch_.source : batch_.tokens, !both);
       x = stack(side, x, nullptr);
       context = x;
     }
     if (c_.family != Family::kEncoder) {
-      const Side side{"decoder", batch_.length, batch_.lengths, derive(key_, "decoder"),
-                      both ? c_.decoder_layers : c_.layers};
-      x = embed(both ? "decoder_embedding" : "embedding", side, batch_.tokens, batch_.tokens.size(),
-                true);
+      const Side side{"decoder",
+                      batch_.length,
+                      batch_.lengths,
+                      derive(key_, "decoder"),
+                      both ? c_.decoder_layers : c_.layers,
+                      both};
+      x = embed(both ? "decoder_embedding" : "embedding", side, batch_.tokens, true);
       x = stack(side, x, both ? &context : nullptr);
     }
     return x;
@@ -134,6 +138,7 @@ class ReferenceModel {
     std::span<const std::int32_t> lengths;
     RandomKey key;
     std::size_t layers;
+    bool second = false;  // the decoder behind an encoder
   };
 
   Tensor<S> perceptron() const {
@@ -207,52 +212,35 @@ class ReferenceModel {
     return convolved_frames("embedding.second", x, 2 * length, 2);
   }
 
-  Tensor<S> embed(const std::string& name, const Side& side, std::span<const std::int32_t> tokens,
-                  std::size_t rows, bool typed) const {
-    const std::size_t d = c_.d_model;
-    const bool looks_up = c_.stem == StemKind::kTokens || side.name == "decoder";
+  Tensor<S> looked_up(const std::string& name, std::span<const std::int32_t> tokens) const {
     const bool shares = c_.shared_table && c_.stem == StemKind::kTokens;
-    const Tensor<S> table =
-        looks_up ? w_.get<S>((shares ? "embedding" : name) + ".tokens") : Tensor<S>{};
-    const Tensor<S> learned =
-        c_.positions == PositionKind::kLearned ? w_.get<S>(name + ".positions") : Tensor<S>{};
-    const bool axial = c_.positions == PositionKind::kAxial;
-    const Tensor<S> axial_rows = axial ? w_.get<S>(name + ".axial_rows") : Tensor<S>{};
-    const Tensor<S> axial_columns = axial ? w_.get<S>(name + ".axial_columns") : Tensor<S>{};
-    const bool embeds = looks_up && c_.token_types > 0 && c_.embedding_types;
-    const Tensor<S> types = embeds ? w_.get<S>(name + ".types") : Tensor<S>{};
-    Tensor<S> x(rows, d);
-    if (!looks_up) x = c_.stem == StemKind::kPatches ? patches() : sound(side.length);
-    for (std::size_t i = 0; i < rows; ++i) {
-      const std::size_t position = i % side.length;
-      const std::size_t type = typed && !batch_.token_types.empty()
-                                   ? static_cast<std::size_t>(batch_.token_types[i])
-                                   : 0;
-      for (std::size_t j = 0; j < d; ++j) {
-        if (looks_up) {
-          const S entry = table(static_cast<std::size_t>(tokens[i]), j);
-          // The padding token's row is a constant here: it receives no gradient from look-ups.
-          x(i, j) = tokens[i] == c_.padding_token ? S{real_part(entry)} : entry;
-          if (c_.embedding_scale) x(i, j) *= std::sqrt(static_cast<double>(d));
-        }
-        if (c_.positions == PositionKind::kLearned)
-          x(i, j) += learned(position + c_.position_offset, j);
-        if (axial) {
-          x(i, j) += j < axial_rows.cols
-                         ? axial_rows(position / axial_columns.rows, j)
-                         : axial_columns(position % axial_columns.rows, j - axial_rows.cols);
-        }
-        if (c_.positions == PositionKind::kSinusoidal) x(i, j) += sinusoid(position, j, d);
-        if (c_.positions == PositionKind::kTemporal) {
-          const double turn = static_cast<double>(batch_.times[i]) *
-                              std::pow(10000.0, -static_cast<double>(j - j % 2) / d);
-          x(i, j) += j % 2 == 0 ? std::sin(turn) : std::cos(turn);
-        }
-        if (embeds) x(i, j) += types(type, j);
+    const Tensor<S> table = w_.get<S>((shares ? "embedding" : name) + ".tokens");
+    Tensor<S> x(tokens.size(), table.cols);
+    for (std::size_t i = 0; i < x.rows; ++i) {
+      for (std::size_t j = 0; j < x.cols; ++j) {
+        const S entry = table(static_cast<std::size_t>(tokens[i]), j);
+        // The padding token's row is a constant here: it receives no gradient from look-ups.
+        x(i, j) = tokens[i] == c_.padding_token ? S{real_part(entry)} : entry;
+        if (c_.embedding_scale) x(i, j) *= std::sqrt(static_cast<double>(c_.d_model));
       }
     }
-    if (c_.embedding_norm) x = norm_of(name + ".norm", x);
-    if (c_.embedding_projection) x = linear(w_, name + ".projection", x);
+    return x;
+  }
+
+  Tensor<S> embed(const std::string& name, const Side& side, std::span<const std::int32_t> tokens,
+                  bool typed) const {
+    const std::size_t d = c_.d_model;
+    const bool looks_up = c_.stem == StemKind::kTokens || side.name == "decoder";
+    Tensor<S> x = looks_up                        ? looked_up(name, tokens)
+                  : c_.stem == StemKind::kPatches ? patches()
+                                                  : sound(side.length);
+    const bool projects = c_.embedding_projection || x.cols != d;
+    if (projects && c_.embedding_projects_tokens) x = linear(w_, name + ".projection", x);
+    const bool norm_first = side.second && c_.decoder_norm_first;
+    if (c_.embedding_norm && norm_first) x = norm_of(name + ".norm", x);
+    add_places(name, side, typed, x);
+    if (c_.embedding_norm && !norm_first) x = norm_of(name + ".norm", x);
+    if (projects && !c_.embedding_projects_tokens) x = linear(w_, name + ".projection", x);
     x = drop(Dropout{rate_, derive(side.key, "embedding")}, x);
     for (std::size_t i = 0; c_.embedding_mask && !side.lengths.empty() && i < x.rows; ++i) {
       if (i % side.length < static_cast<std::size_t>(side.lengths[i / side.length])) continue;
@@ -261,42 +249,167 @@ class ReferenceModel {
     return x;
   }
 
-  Tensor<S> attention(const std::string& name, const Side& side, RandomKey key, const Tensor<S>& x,
-                      const Tensor<S>* context,
+  // Positions and types.
+  void add_places(const std::string& name, const Side& side, bool typed, Tensor<S>& x) const {
+    const std::size_t d = x.cols;
+    const Tensor<S> learned =
+        c_.positions == PositionKind::kLearned ? w_.get<S>(name + ".positions") : Tensor<S>{};
+    const bool axial = c_.positions == PositionKind::kAxial;
+    const Tensor<S> axial_rows = axial ? w_.get<S>(name + ".axial_rows") : Tensor<S>{};
+    const Tensor<S> axial_columns = axial ? w_.get<S>(name + ".axial_columns") : Tensor<S>{};
+    const bool embeds = w_.has(name + ".types");
+    const Tensor<S> types = embeds ? w_.get<S>(name + ".types") : Tensor<S>{};
+    for (std::size_t i = 0; i < x.rows; ++i) {
+      const std::size_t position = i % side.length;
+      const std::size_t type = typed && !batch_.token_types.empty()
+                                   ? static_cast<std::size_t>(batch_.token_types[i])
+                                   : 0;
+      for (std::size_t j = 0; j < d; ++j) {
+        if (c_.positions == PositionKind::kLearned)
+          x(i, j) += learned(position + c_.position_offset, j);
+        if (axial) {
+          x(i, j) += j < axial_rows.cols
+                         ? axial_rows(position / axial_columns.rows, j)
+                         : axial_columns(position % axial_columns.rows, j - axial_rows.cols);
+        }
+        if (c_.positions == PositionKind::kSinusoidal) x(i, j) += sinusoid(position, j, d);
+        if (c_.positions == PositionKind::kSinusoidalHalves) {
+          const std::size_t sines = (d + 1) / 2;
+          x(i, j) += sinusoid(position, j < sines ? 2 * j : 2 * (j - sines) + 1, d);
+        }
+        if (c_.positions == PositionKind::kTemporal) {
+          const double turn = static_cast<double>(batch_.times[i]) *
+                              std::pow(10000.0, -static_cast<double>(j - j % 2) / d);
+          x(i, j) += j % 2 == 0 ? std::sin(turn) : std::cos(turn);
+        }
+        if (embeds) x(i, j) += types(type, j);
+      }
+    }
+  }
+
+  // Queries or keys in the columns of heads that are so wide.
+  void rotate(const Side& side, std::size_t layer, std::size_t heads, Tensor<S>& x) const {
+    if (c_.positions != PositionKind::kRotary) return;
+    const std::string options = turn_of(c_.rotary, layer);
+    if (options == "none") return;
+    const RotaryConfig config =
+        rotary_of(options, {.base = c_.rotary_base, .interleaved = c_.rotary_interleaved});
+    const std::size_t source = longest_source(c_);
+    const std::size_t positions = side.second ? std::max(c_.max_length, source) : source;
+    const RotaryAngles angles =
+        rotary_angles(config, x.cols / heads, positions, side.length > config.original);
+    rotate_heads(x, side.length, heads, angles.frequencies, angles.amplitude, config.interleaved);
+  }
+
+  // What FlashReference reads.
+  struct FlashTensors {
+    AttentionShape shape;
+    Mask mask;
+    Dropout dropout;
+    std::vector<S> q, k, v;
+    std::map<std::string, std::vector<S>> parameters;
+  };
+  // [batch·n, heads·d] to [batch, heads, n, d].
+  std::vector<S> heads_first(const Tensor<S>& x, std::size_t heads) const {
+    const std::size_t n = x.rows / batch_.batch;
+    const std::size_t d = x.cols / heads;
+    std::vector<S> y(x.data.size());
+    for (std::size_t i = 0; i < x.rows; ++i) {
+      for (std::size_t j = 0; j < x.cols; ++j) {
+        y[((i / n * heads + j / d) * n + i % n) * d + j % d] = x(i, j);
+      }
+    }
+    return y;
+  }
+  Tensor<S> attend_flash(const std::string& options, const std::string& name, const Side& side,
+                         const AttentionSetting& a, const Tensor<S>& q, const Tensor<S>& k,
+                         const Tensor<S>& v) const {
+    FlashConfig config;
+    parse_options("flash", options, config);
+    const std::size_t m = q.rows / a.batch;
+    const std::size_t d = q.cols / a.heads;
+    FlashTensors t;
+    t.shape = {.batch = a.batch,
+               .heads = a.heads,
+               .kv_heads = a.kv_heads,
+               .m = m,
+               .n = k.rows / a.batch,
+               .d = d,
+               .e = d};
+    t.mask.causal = a.causal;
+    t.mask.key_lengths = a.key_lengths;
+    t.dropout = a.dropout;
+    t.q = heads_first(q, a.heads);
+    t.k = heads_first(k, a.kv_heads);
+    t.v = heads_first(v, a.kv_heads);
+    if (config.sinks) t.parameters["attention.sinks"] = w_.get<S>(name + ".sinks").data;
+    if (config.distances == DistanceKind::kBuckets) {
+      t.parameters["stack.distances"] = w_.get<S>(side.name + ".distances").data;
+    }
+    const std::vector<S> rows = FlashReference(config, t)();
+    Tensor<S> y(q.rows, q.cols);
+    for (std::size_t i = 0; i < y.rows; ++i) {
+      for (std::size_t j = 0; j < y.cols; ++j) {
+        y(i, j) = rows[((i / m * a.heads + j / d) * m + i % m) * d + j % d];
+      }
+    }
+    return y;
+  }
+
+  std::string mixer(const Side& side, std::size_t layer, bool cross) const {
+    if (cross && !c_.cross_attention.empty()) return turn_of(c_.cross_attention, layer);
+    const bool own = side.second && !c_.decoder_attention.empty();
+    return turn_of(own ? c_.decoder_attention : c_.attention, layer);
+  }
+
+  // Of the branch `name` of a layer; with a context it reads that.
+  Tensor<S> attention(const std::string& name, std::size_t layer, const Side& side, RandomKey key,
+                      const Tensor<S>& x, const Tensor<S>* context,
                       std::span<const std::int32_t> context_lengths) const {
     AttentionSetting a;
     a.batch = batch_.batch;
-    a.heads = c_.heads;
-    a.kv_heads = c_.kv_heads == 0 ? c_.heads : c_.kv_heads;
+    a.heads = side.second ? c_.heads_of_decoder() : c_.heads;
+    a.kv_heads = c_.kv_heads == 0 ? a.heads : c_.kv_heads;
     a.dropout = {rate_, derive(key, "attention")};
     a.causal = context == nullptr && side.name == "decoder";
     a.key_lengths = context == nullptr ? side.lengths : context_lengths;
-    const std::size_t d = c_.d_model;
-    const std::size_t kv = d / a.heads * a.kv_heads;
+    const std::size_t width = c_.head_width == 0 ? c_.d_model / a.heads : c_.head_width;
+    const std::size_t own = width * a.heads;
+    const std::size_t kv = width * a.kv_heads;
     Tensor<S> q;
     Tensor<S> pair;
-    if (c_.attention.ends_with("key_bias=false")) {
+    const bool reads_other = context != nullptr && c_.family == Family::kEncoderDecoder;
+    const std::string kind = mixer(side, layer, reads_other);
+    if (kind.find("key_bias=false") != std::string::npos) {
       const bool crosses = context != nullptr;
-      const Tensor<S> own = linear(w_, name + (crosses ? ".q" : ".qv"), x);
-      q = columns(own, 0, d);
-      const Tensor<S> v = crosses ? linear(w_, name + ".v", *context) : columns(own, d, kv);
+      const Tensor<S> biased = linear(w_, name + (crosses ? ".q" : ".qv"), x);
+      q = columns(biased, 0, own);
+      const Tensor<S> v = crosses ? linear(w_, name + ".v", *context) : columns(biased, own, kv);
       pair = beside(linear(w_, name + ".k", crosses ? *context : x), v);
     } else if (context == nullptr) {
       const Tensor<S> all = linear(w_, name + ".qkv", x);
-      q = columns(all, 0, d);
-      pair = columns(all, d, 2 * kv);
+      q = columns(all, 0, own);
+      pair = columns(all, own, 2 * kv);
     } else {
       q = linear(w_, name + ".q", x);
       pair = linear(w_, name + ".kv", *context);
     }
     Tensor<S> k = columns(pair, 0, kv);
     const Tensor<S> v = columns(pair, kv, kv);
-    if (context == nullptr && c_.positions == PositionKind::kRotary) {
-      const auto base = static_cast<double>(c_.rotary_base);
-      rotate_heads(q, side.length, a.heads, base, c_.rotary_interleaved);
-      rotate_heads(k, side.length, a.kv_heads, base, c_.rotary_interleaved);
+    if (context == nullptr) {
+      if (c_.query_norm != QueryNorm::kNone) {
+        const bool whole = c_.query_norm == QueryNorm::kWhole;
+        const auto epsilon = static_cast<double>(c_.norm_epsilon);
+        q = norm_parts(w_, name + ".query_norm", c_.norm.name(), epsilon, q, whole ? own : width);
+        k = norm_parts(w_, name + ".key_norm", c_.norm.name(), epsilon, k, whole ? kv : width);
+      }
+      rotate(side, layer, a.heads, q);
+      rotate(side, layer, a.kv_heads, k);
     }
-    return linear(w_, name + ".out", attend(a, q, k, v));
+    const Tensor<S> y = kind.starts_with("flash:")
+                            ? attend_flash(kind.substr(6), name, side, a, q, k, v)
+                            : attend(a, q, k, v);
+    return linear(w_, name + ".out", y);
   }
 
   static Tensor<S> beside(const Tensor<S>& a, const Tensor<S>& b) {
@@ -307,16 +420,21 @@ class ReferenceModel {
     return y;
   }
 
-  bool mixes(std::size_t layer) const { return turn_of(c_.attention, layer) == "fnet"; }
-  bool convolves(std::size_t layer) const {
-    return turn_of(c_.attention, layer).starts_with("conv");
+  bool mixes(const Side& side, std::size_t layer) const {
+    return mixer(side, layer, false) == "fnet";
+  }
+  bool convolves(const Side& side, std::size_t layer) const {
+    return mixer(side, layer, false).starts_with("conv");
+  }
+  std::string layer_name(const Side& side, std::size_t layer) const {
+    return side.name + "." + std::to_string(c_.shared_layers ? 0 : layer);
   }
 
   // y_t = b + Σ_i W_i·x_{t−w+1+i} of the real tokens of each sequence; padding gives zeros.
   Tensor<S> convolved(const std::string& name, const Side& side, const Tensor<S>& x) const {
     const Tensor<S> taps = w_.template get<S>(name + ".weight");
     const Tensor<S> bias =
-        c_.bias && c_.attention_bias ? w_.template get<S>(name + ".bias") : Tensor<S>(1, x.cols);
+        w_.has(name + ".bias") ? w_.template get<S>(name + ".bias") : Tensor<S>(1, x.cols);
     Tensor<S> y(x.rows, x.cols);
     for (std::size_t row = 0; row < x.rows; ++row) {
       const std::size_t t = row % side.length;
@@ -380,18 +498,18 @@ class ReferenceModel {
   Tensor<S> branch(const Side& side, std::size_t i, const Tensor<S>& x,
                    const Tensor<S>* context) const {
     const std::size_t per_layer = context == nullptr ? 2 : 3;
-    const std::string layer = side.name + "." + std::to_string(i / per_layer);
+    const std::string layer = layer_name(side, i / per_layer);
     const std::size_t which = i % per_layer;
     const RandomKey key = derive(side.key, i);
     Tensor<S> y;
-    if (which == 0 && mixes(i / per_layer)) {
+    if (which == 0 && mixes(side, i / per_layer)) {
       return mixed(x, side.length);  // without dropout
-    } else if (which == 0 && convolves(i / per_layer)) {
+    } else if (which == 0 && convolves(side, i / per_layer)) {
       y = convolved(layer + ".convolution", side, x);
     } else if (which == 0) {
-      y = attention(layer + ".attention", side, key, x, nullptr, {});
+      y = attention(layer + ".attention", i / per_layer, side, key, x, nullptr, {});
     } else if (which == 1 && context != nullptr) {
-      y = attention(layer + ".cross", side, key, x, context, batch_.source_lengths);
+      y = attention(layer + ".cross", i / per_layer, side, key, x, context, batch_.source_lengths);
     } else if (const std::string kind = turn_of(c_.feed_forward, i / per_layer);
                kind.starts_with("experts")) {
       y = experts(kind, layer + ".feed_forward", side, x);
@@ -403,11 +521,11 @@ class ReferenceModel {
   std::string norm_name(const Side& side, std::size_t i, bool cross) const {
     const std::size_t per_layer = cross ? 3 : 2;
     const std::size_t which = i % per_layer;
-    const std::string layer = side.name + "." + std::to_string(i / per_layer);
+    const std::string layer = layer_name(side, i / per_layer);
     if (which == 0) {
-      return layer + (mixes(i / per_layer)       ? ".mixer_norm"
-                      : convolves(i / per_layer) ? ".convolution_norm"
-                                                 : ".attention_norm");
+      return layer + (mixes(side, i / per_layer)       ? ".mixer_norm"
+                      : convolves(side, i / per_layer) ? ".convolution_norm"
+                                                       : ".attention_norm");
     }
     return layer + (which == 1 && cross ? ".cross_norm" : ".feed_forward_norm");
   }
@@ -486,10 +604,10 @@ class ReferenceModel {
         side = whole;
       }
       const RandomKey key = derive(side.key, 2 * layer);
-      const std::string name = side.name + "." + std::to_string(layer);
+      const std::string name = layer_name(side, layer);
       Tensor<S> mixing;
       if (unpooled.rows > 0 && c_.unpooled_keys) {
-        mixing = attention(name + ".attention", side, key, x, &unpooled, before.lengths);
+        mixing = attention(name + ".attention", layer, side, key, x, &unpooled, before.lengths);
         mixing = drop(Dropout{rate_, derive(key, "residual")}, mixing);
       } else {
         mixing = branch(side, 2 * layer, x, nullptr);
@@ -497,6 +615,28 @@ class ReferenceModel {
       x = norm_of(norm_name(side, 2 * layer, false), add(x, mixing));
       x = norm_of(norm_name(side, 2 * layer + 1, false),
                   add(x, branch(side, 2 * layer + 1, x, nullptr)));
+    }
+    return x;
+  }
+
+  // One stream, to which branches add.
+  Tensor<S> streamed(const Side& side, Tensor<S> x, const Tensor<S>* context) const {
+    const bool cross = context != nullptr;
+    const std::size_t per_layer = cross ? 3 : 2;
+    const bool shares = c_.wiring == Wiring::kParallelShared;
+    const bool parallel = shares || c_.wiring == Wiring::kParallel;
+    Tensor<S> read = x;  // by the branches of a parallel layer
+    for (std::size_t i = 0; i < side.layers * per_layer; ++i) {
+      const bool first = i % per_layer == 0;
+      if (!parallel || first) read = x;
+      const std::string name = norm_name(side, shares ? i - i % per_layer : i, cross);
+      const bool normed = c_.wiring != Wiring::kReordered && (c_.first_norm || i > 0);
+      Tensor<S> y = branch(side, i, normed ? norm_of(name, read) : read, context);
+      if (c_.wiring == Wiring::kReordered) y = norm_of(name, y);
+      if (c_.wiring == Wiring::kSandwich) {
+        y = norm_of(name.substr(0, name.size() - 5) + "_out_norm", y);
+      }
+      x = add(x, y);
     }
     return x;
   }
@@ -512,10 +652,8 @@ class ReferenceModel {
       }
       return x;
     }
-    if (c_.wiring == Wiring::kPreNorm) {
-      for (std::size_t i = 0; i < count; ++i) {
-        x = add(x, branch(side, i, norm_of(norm_name(side, i, cross), x), context));
-      }
+    if (c_.wiring != Wiring::kReversible) {
+      x = streamed(side, x, context);
     } else {
       Tensor<S> a = input;
       Tensor<S> b = input;
@@ -593,19 +731,36 @@ class ReferenceModel {
   }
 
   Tensor<S> head(Tensor<S> x) const {
-    if (c_.head == HeadKind::kClassifier && c_.family != Family::kPerceptron) x = pooled(x);
-    if (c_.head == HeadKind::kPairs) x = paired(pooled(x));
+    if (c_.head == HeadKind::kPairs) {
+      x = paired(pooled(x));
+    } else if (c_.pools() && c_.family != Family::kPerceptron) {
+      x = pooled(x);
+    }
     if (c_.head_transform) {
       x = linear(w_, "head.transform", x);
-      for (S& value : x.data) value = activation(c_.head_activation.name(), value);
+      for (S& value : x.data) {
+        if (c_.head_activates) value = activation(c_.head_activation.name(), value);
+      }
       if (c_.head_norm) x = norm_of("head.norm", x);
     }
+    return c_.head == HeadKind::kStates ? x : scores(x);
+  }
+
+  Tensor<S> scores(Tensor<S> x) const {
     const bool tied = c_.head == HeadKind::kLanguage && c_.tied;
     const bool shares = c_.shared_table && c_.stem == StemKind::kTokens;
     const bool own_table = c_.family == Family::kEncoderDecoder && !shares;
     const std::string table = own_table ? "decoder_embedding.tokens" : "embedding.tokens";
     const Tensor<S> weight = w_.get<S>(tied ? table : std::string("head.output.weight"));
-    return linear(x, weight, w_.get_if<S>("head.output.bias"));
+    for (S& value : x.data) value *= static_cast<double>(c_.logit_scale);
+    Tensor<S> y = linear(x, weight, w_.get_if<S>("head.output.bias"));
+    const Tensor<S> constant = w_.get_if<S>("head.output.constant");
+    const auto cap = static_cast<double>(c_.logit_cap);
+    for (std::size_t i = 0; i < y.data.size(); ++i) {
+      if (constant.cols > 0) y.data[i] += constant(0, i % y.cols);
+      if (cap > 0.0) y.data[i] = cap * std::tanh(y.data[i] / cap);
+    }
+    return y;
   }
 
   const ModelConfig& c_;

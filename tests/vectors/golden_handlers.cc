@@ -15,6 +15,7 @@
 #include "tests/vectors/golden_pepita.h"
 #include "tests/vectors/golden_recall.h"
 #include "tests/vectors/golden_reformer.h"
+#include "tests/vectors/golden_rotary.h"
 #include "tests/vectors/golden_sparse.h"
 
 namespace longspan::golden {
@@ -114,6 +115,7 @@ constexpr Handler kHandlers[] = {
     {"PEPITA training step", &run_pepita},
     {"Transformer Hawkes Process", &run_published_events},
     {"multi-query associative recall (MQAR) batch", &run_recall},
+    {"rotary frequency tables (linear, dynamic NTK, YaRN, Llama-3, partial)", &run_rotary},
 };
 
 }  // namespace

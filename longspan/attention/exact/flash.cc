@@ -260,6 +260,7 @@ FlashAttention::FlashAttention(const FlashConfig& config, const AttentionSite& s
   if (table_ == nullptr) {
     table_ = &site.parameters.declare(name, config.buckets, site.heads,
                                       Initializer::normal(site.deviation));
+    table_->place.block.reset();  // of the whole stack
   }
   require(table_->rows == config.buckets && table_->cols == site.heads,
           "[flash] the table {} has {} buckets for {} heads; the layers of a stack share it, and "
