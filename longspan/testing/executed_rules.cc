@@ -88,7 +88,8 @@ Work Passes::attention(const Site& site) const {
     work += differences(queries * q_width) + mechanism.cost.backward;
   }
   const Count heads = heads_at(c_, site) + (k_width > 0 ? kv_heads_at(c_, site) : 0);
-  return work + flops(Kind::kRotary, 3 * queries * heads * turning_channels(c_, site));
+  const Count turning = turning_channels(c_, site, head_width_at(c_, site));
+  return work + flops(Kind::kRotary, 3 * queries * heads * turning);
 }
 
 Work Passes::stack(Site site, std::size_t layers, std::size_t frozen) const {
