@@ -79,7 +79,10 @@ Advice advise_visibly(const Calibration& calibration, const AdviceQuestion& q,
 std::vector<QualityRecord> read_records(const std::string& files) {
   if (files.empty()) return shipped_quality();
   std::vector<QualityRecord> all;
-  for (const std::string& path : split_list(files, ',')) {
+  const std::vector<std::string> paths = split_list(files, ',');
+  require(std::ranges::find(paths, "") == paths.end(),
+          "[advise] --records is '{}'; need FILE[,FILE…]", files);
+  for (const std::string& path : paths) {
     all.push_back(quality_record_from("[advise] " + path, read_json(path)));
   }
   return all;

@@ -217,18 +217,26 @@ std::string reached_text(const AdviceCandidate& pick, const QualityRecord& recor
 // How far what was measured is from what is asked.
 std::string distance_text(const AdviceQuestion& q, const QualityRecord& record) {
   const QualitySettings& s = record.settings;
-  const std::size_t seeds = seeds_of(standings(record));
   std::string text = fmt::format(
       "That was learned at {} by {} of width {}; ",
       s.length ? fmt::format("n = {}", with_commas(*s.length)) : "a length the record does not say",
       counted(s.layers, "layer"), s.d_model);
-  text += s.length == q.length
-              ? "a larger model or another task may rank them otherwise."
-              : fmt::format(
-                    "at n = {} nobody has measured it, and what keeps a state of fixed "
-                    "size, or sees part of the tokens, usually loses with the length.",
-                    with_commas(q.length));
-  if (seeds == 1) text += " One seed says nothing about the spread.";
+  if (s.length == q.length) {
+    text += "a larger model or another task may rank them otherwise.";
+  } else if (s.length && q.length < *s.length) {
+    text += fmt::format(
+        "at n = {}, which is shorter, nobody has measured it, and others may be as "
+        "good.",
+        with_commas(q.length));
+  } else {
+    text += fmt::format(
+        "at n = {} nobody has measured it, and what keeps a state of fixed size, or "
+        "sees part of the tokens, usually loses with the length.",
+        with_commas(q.length));
+  }
+  if (seeds_text(standings(record)).starts_with("1 ")) {
+    text += " One seed says nothing about the spread.";
+  }
   return text;
 }
 
@@ -262,8 +270,7 @@ void print_for_task(const AdviceQuestion& q, const Advice& advice, const Quality
   const std::vector<Standing> all = standings(record);
   print_wrapped("", fmt::format("To train a new model: what learns {} as well as the best, by {} "
                                 "of {} ({}).",
-                                s.task, counted(seeds_of(all), "seed"), day_of(record),
-                                protocol_text(record)));
+                                s.task, seeds_text(all), day_of(record), protocol_text(record)));
   fmt::print("\n");
   print_qualities(advice, record, /*answers=*/true);
   const bool others = std::ranges::any_of(

@@ -22,6 +22,7 @@
 #include "compare_task.h"
 #include "longspan/base/error.h"
 #include "longspan/base/memory.h"
+#include "longspan/base/number.h"
 #include "longspan/base/parallel.h"
 #include "longspan/io/json_file.h"
 #include "longspan/io/record_json.h"
@@ -90,6 +91,11 @@ CompareOptions as_known(CompareOptions o, const CompareRecord& known) {
   return o;
 }
 
+bool is_directory(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored);
+}
+
 PlanRequest request_of(const CompareOptions& o) {
   PlanRequest request;
   request.settings = o.settings;
@@ -102,7 +108,7 @@ PlanRequest request_of(const CompareOptions& o) {
   require(s.heads > 0 && s.d_model > 0 && s.d_model % s.heads == 0,
           "[compare] width {} does not divide into {} heads; need a multiple", s.d_model, s.heads);
   require(o.lengths.empty() || o.length == 0, "[compare] --length and --lengths; need one of them");
-  require(o.from.empty() || std::filesystem::is_directory(o.from),
+  require(o.from.empty() || is_directory(o.from),
           "[compare] --from is '{}'; need the directory of a model", o.from);
   require(plain_text(o.from) == o.from,
           "[compare] --from is '{}'; need a name without control characters", plain_text(o.from));
@@ -268,7 +274,9 @@ void describe(const CompareOptions& o, const CompareRulesOptions& rules, Compare
   task.attention = o.attention;
   task.settings = o.settings;
   task.steps = rules.steps;
-  task.learning_rate = rules.train.schedule.peak;
+  // As it was typed, not as the float that it is learned with.
+  task.learning_rate =
+      longspan::detail::decimal_from(fmt::format("{}", rules.train.schedule.peak)).value_or(0.0);
   task.budget = o.budget;
   task.places = o.places;
   task.csv = o.csv;
@@ -290,7 +298,8 @@ void add_options(CLI::App& command, CompareOptions& o) {
   add_number(command, "--length", o.length, "Doubling from 256 to this one, which comes first",
              kLengths)
       ->default_str("");
-  add_duration(command, "--budget", o.budget, "Time for the whole run: 90s, 2m, 1h", group)
+  add_duration(command, "--budget", o.budget, "Time for the whole run: 90s, 2m, 1h; 10m of --task",
+               group)
       ->default_str("2m");
   add_number(command, "--rounds", o.rounds, "Measurements of each, in turn with all others",
              from_to(1, 1e6));
@@ -298,11 +307,12 @@ void add_options(CLI::App& command, CompareOptions& o) {
   group = "Model";
   command.add_flag("--bare", s.bare, "Attention alone, without the model around it")->group(group);
   command.add_flag("--causal", s.causal, "A decoder: no token sees later ones")->group(group);
-  add_number(command, "--layers", s.layers, "Layers", kLayers, group);
-  add_number(command, "--d-model", s.d_model, "Width", kWidth, group);
-  add_number(command, "--heads", s.heads, "Heads", kHeads, group);
+  add_number(command, "--layers", s.layers, "Layers; of --task its protocol's", kLayers, group);
+  add_number(command, "--d-model", s.d_model, "Width; likewise", kWidth, group);
+  add_number(command, "--heads", s.heads, "Heads; likewise", kHeads, group);
   add_number(command, "--d-ff", s.d_ff, "Width of the feed-forward layers", kSomeWidth, group);
-  add_number(command, "--batch", s.batch, "Sequences at a time", kSequences, group);
+  add_number(command, "--batch", s.batch, "Sequences at a time; of --task its protocol's",
+             kSequences, group);
   add_number(command, "--seed", s.seed, "Of what is drawn", Bounds::of_type<std::uint64_t>(),
              group);
   group = "Results";

@@ -109,10 +109,18 @@ std::vector<std::string> attention_list(const std::string& text) {
     const bool option = part.find('=') != std::string::npos && part.find(':') == std::string::npos;
     if (option && !specs.empty()) {
       specs.back() += "," + part;
-    } else if (std::ranges::find(specs, part) == specs.end()) {
+    } else {
       specs.push_back(part);
     }
   }
+  for (std::string& spec : specs) {
+    if (spec.ends_with(':')) spec.pop_back();  // "flash:" is flash
+  }
+  std::vector<std::string> once;
+  for (const std::string& spec : specs) {
+    if (std::ranges::find(once, spec) == once.end()) once.push_back(spec);
+  }
+  specs = std::move(once);
   require(specs.size() <= kMostMechanisms, "[compare] {} mechanisms; need at most {}", specs.size(),
           kMostMechanisms);
   for (const std::string& spec : specs) {

@@ -126,10 +126,12 @@ void add_compare_rules_options(CLI::App& command, CompareRulesOptions& o) {
   const std::string group = "Learning rules (--rules)";
   command.add_flag("--rules", o.rules, "One model under every learning rule")->group(group);
   add_text(command, "--text", o.data, "The text file that the model learns", group);
-  add_number(command, "--steps", o.steps, "Steps of each rule, or of each trial of --task",
+  add_number(command, "--steps", o.steps,
+             "Steps of each rule, or of each trial of --task, there its protocol's",
              from_to(1, 1e9), kCompareTraining);
   add_choice(command, "--optimizer", o.train.optimizer.kind, "", group);
-  add_number(command, "--lr", o.train.schedule.peak, "Highest learning rate",
+  add_number(command, "--lr", o.train.schedule.peak,
+             "Highest learning rate; of --task its protocol's",
              bounds_of(o.train, o.train.schedule.peak), kCompareTraining);
   add_number(command, "--feedback-scale", o.train.feedback.scale, "Of the error that is sent back",
              bounds_of(o.train, o.train.feedback.scale), group);

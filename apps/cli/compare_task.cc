@@ -7,12 +7,14 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "calibration_cache.h"
 #include "compare_make.h"
 #include "longspan/base/config.h"
 #include "longspan/base/error.h"
+#include "longspan/base/number.h"
 #include "longspan/base/parallel.h"
 #include "longspan/io/json_file.h"
 #include "longspan/predict/predict.h"
@@ -98,6 +100,10 @@ QualitySettings settings_of(const Protocol& p, const Task& task) {
   QualitySettings s;
   s.task = task.name();
   s.options = task.options();
+  const auto data = s.options.find("data");
+  if (data != s.options.end() && !data->second.empty()) {
+    std::erase_if(s.options, [&](const auto& option) { return !task.idle(option.first).empty(); });
+  }
   s.layers = p.layers;
   s.d_model = p.d_model;
   s.heads = p.heads;
@@ -139,6 +145,7 @@ class QualityRun {
   void run();
 
  private:
+  void find_seeds();
   void prepare();
   void plan(const Calibration& calibration);
   void train(Results& results);
@@ -151,12 +158,26 @@ class QualityRun {
   QualityRecord record_;
   std::vector<std::string> attention_;
   std::vector<PlannedTrial> planned_;
-  std::uint64_t first_seed_ = 1;
-  std::uint64_t seeds_ = 1;
+  std::vector<std::uint64_t> seeds_;
   double budget_ = kUsualBudget;
   double predicted_ = 0.0;  // seconds of all that fits
   bool interrupted_ = false;
 };
+
+void QualityRun::find_seeds() {
+  if (known_ && !o_.typed("--seeds") && !o_.typed("--seed")) {
+    std::set<std::uint64_t> seeds;  // the rest of what it has
+    for (const QualityTrial& t : known_->trials) seeds.insert(t.seed);
+    seeds_.assign(seeds.begin(), seeds.end());
+    return;
+  }
+  const std::uint64_t first = o_.settings.seed;
+  constexpr std::uint64_t kLast = std::numeric_limits<std::uint64_t>::max();
+  require(o_.seeds - 1 <= kLast - first,
+          "[compare] --seed {} and {} from there on; need seeds up to {}", first,
+          counted(o_.seeds, "seed"), kLast);
+  for (std::uint64_t i = 0; i < o_.seeds; ++i) seeds_.push_back(first + i);
+}
 
 void QualityRun::prepare() {
   if (o_.typed("--budget")) budget_ = o_.budget;
@@ -183,16 +204,7 @@ void QualityRun::prepare() {
   require(protocol.before.empty() || protocol.layers > 1,
           "[compare] one layer, of {}, in which no mechanism has its turn; need --layers 2 or more",
           protocol.before);
-  first_seed_ = o_.settings.seed;
-  seeds_ = o_.seeds;
-  require(first_seed_ <= std::numeric_limits<std::uint64_t>::max() - seeds_,
-          "[compare] --seed is {}; need at most {} less than 2^64", first_seed_, seeds_);
-  if (known_ && !o_.typed("--seeds") && !o_.typed("--seed")) {
-    // The rest of what it has.
-    const auto [least, most] = std::ranges::minmax(known_->trials, {}, &QualityTrial::seed);
-    first_seed_ = least.seed;
-    seeds_ = most.seed - least.seed + 1;
-  }
+  find_seeds();
   static_cast<RecordHead&>(record_) = record_head();
   record_.settings = settings_of(protocol, *task);
   if (given) record_.settings.data_checksum = task->checksum();
@@ -214,7 +226,7 @@ void QualityRun::plan(const Calibration& calibration) {
   const QualitySettings& s = record_.settings;
   const Protocol protocol = protocol_from(s);
   std::size_t fits = 0;
-  for (std::uint64_t seed = first_seed_; seed < first_seed_ + seeds_; ++seed) {
+  for (const std::uint64_t seed : seeds_) {
     for (const std::string& attention : attention_) {
       const QualityTrial* has = known_ ? known_->find(attention, seed) : nullptr;
       if (has != nullptr && has->status == PointStatus::kOk) continue;
@@ -294,6 +306,7 @@ void QualityRun::train_one(PlannedTrial& planned, double& spent, Progress& progr
   t.reason.clear();
   t.loss = result.judgement.loss();
   t.quality = result.judgement.at(record_.settings.metric);
+  t.guess = guessed(result.judgement, record_.settings.metric);
 }
 
 QualityRecord QualityRun::current() const {

@@ -13,6 +13,7 @@
 
 #include "applies.h"
 #include "command.h"
+#include "compare_results.h"
 #include "longspan/base/error.h"
 #include "longspan/io/atomic_file.h"
 #include "longspan/training/evaluate.h"
@@ -86,7 +87,7 @@ class Predictions {
 };
 
 // The task as it was trained, but for what the options change of it.
-std::unique_ptr<Task> open_task(const EvalOptions& o, RunConfig config) {
+std::unique_ptr<Task> open_task(const EvalOptions& o, RunConfig config, const Common& common) {
   if (o.data.empty()) {
     config.find_data();
   } else {
@@ -99,16 +100,14 @@ std::unique_ptr<Task> open_task(const EvalOptions& o, RunConfig config) {
   const std::unique_ptr<Task> trained = o.length > 0 ? as_trained.make_task() : nullptr;
   const std::string& checksum = config.data.checksum;
   if (o.data.empty() && !checksum.empty() && (trained ? *trained : *task).checksum() != checksum) {
-    fmt::print(stderr,
-               "note: {} is not what the model was trained on: it has changed since, or was "
-               "divided otherwise\n",
-               config.options["data"]);
+    note(common, fmt::format("note: {} is not what the model was trained on: it has changed "
+                             "since, or was divided otherwise",
+                             config.options["data"]));
   }
   if (!o.data.empty() && config.classes.empty() && !task->class_names().empty()) {
-    fmt::print(stderr,
-               "note: the model does not say what its classes are called; those of {} are taken "
-               "in their order\n",
-               o.data);
+    note(common, fmt::format("note: the model does not say what its classes are called; those of "
+                             "{} are taken in their order",
+                             o.data));
   }
   const ModelNeeds needs = task->needs();
   const bool classifies =
@@ -170,8 +169,9 @@ struct Beside {
     const bool classifies = run.model->loss().classifies();
     if (!o.predictions.empty()) {
       require(o.history == 0, "[eval] --predictions with --memory; need one of them");
-      require(classifies, "[eval] --predictions of the loss {}; need cross-entropy",
-              run.config.model.loss);
+      require(classifies,
+              "[eval] --predictions of {}, whose loss is {}; need a task of cross-entropy",
+              task.name(), run.config.model.loss);
       check_not_read("eval", o.predictions, files_read(o, task));
       check_output("eval", o.predictions, o.existing);
       predictions.emplace(task, run.config.classes, o.predictions);
@@ -211,7 +211,7 @@ Judgement judged(const LoadedRun& run, Task& task, Split split, EvaluateOptions&
 void run_eval(const EvalOptions& o, const Common& common) {
   LoadedRun run = load_run(o.directory);
   o.applies.check("eval", run.config);
-  const std::unique_ptr<Task> task = open_task(o, run.config);
+  const std::unique_ptr<Task> task = open_task(o, run.config, common);
   // "validation" is what judged the model while it was trained.
   const Split split =
       o.split == Split::kValidation ? task->held_out() : static_cast<Split>(o.split);

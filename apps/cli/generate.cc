@@ -60,19 +60,22 @@ Written write(const GenerateOptions& o, Model& model, const Task& task, bool sho
   std::vector<std::int32_t> prompt = task.encode(o.prompt);
   require(!prompt.empty(), "[generate] the prompt is empty; need at least one character");
   // An answer stands alone; a text goes on from its prompt.
-  if (shows && task.boundary() < 0) {
-    fmt::print("{}", task.decode(std::span(prompt).subspan(task.prelude())));
-  }
+  const bool begins = shows && task.boundary() < 0;
+  const std::string beginning =
+      begins ? task.decode(std::span(prompt).subspan(task.prelude())) : std::string();
   Written written;
   const auto start = std::chrono::steady_clock::now();
   if (o.beams) {
     BeamConfig config = o.search;
     config.beams = *o.beams;
     written.found = BeamSearch(model, config).find(std::move(prompt), task.boundary(), o.tokens);
+    fmt::print("{}", beginning);
     written.tokens = written.found->tokens;
     if (shows) fmt::print("{}", task.decode(written.tokens));
   } else {
-    draw_tokens(o, Writer(model, std::move(prompt), task.boundary()), task, shows, written);
+    Writer writer(model, std::move(prompt), task.boundary());  // which may refuse it
+    fmt::print("{}", beginning);
+    draw_tokens(o, std::move(writer), task, shows, written);
   }
   written.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return written;

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <new>
 #include <sstream>
 #include <stdexcept>
@@ -142,6 +143,11 @@ int run_and_explain(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     say(kNoMemory);
     return kFailure;
+  } catch (const std::filesystem::filesystem_error& e) {
+    say(fmt::format("[files] {} could not be used: {}", e.path1().string(), e.code().message()));
+    return e.code() == std::errc::io_error || e.code() == std::errc::no_space_on_device
+               ? kFailure
+               : kWrongInput;
   } catch (const std::system_error& e) {
     if (lost_output(e)) return 0;
     say(e.what());

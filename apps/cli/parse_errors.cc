@@ -101,6 +101,17 @@ std::string missing(const CLI::App& app, const std::string& message) {
                      message.substr(0, message.find(' ')), help_of(app));
 }
 
+// Of the first character in UTF-8; 0 where it is none.
+std::size_t character_bytes(std::string_view text) {
+  const auto first = static_cast<unsigned char>(text.front());
+  if (first < 0x80) return 1;
+  const std::size_t bytes = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
+  if (first < 0xC2 || first > 0xF4 || text.size() < bytes) return 0;
+  const bool goes_on = std::ranges::all_of(text.substr(1, bytes - 1),
+                                           [](unsigned char c) { return c >= 0x80 && c < 0xC0; });
+  return goes_on ? bytes : 0;
+}
+
 }  // namespace
 
 void refuse_values_of_flags(CLI::App& command) {
@@ -138,8 +149,11 @@ std::string visible(std::string_view sentence) {
     if (control || second) {
       shown += fmt::format("\\x{:02x}", second ? next : c);
       if (second) ++i;
-    } else {
-      shown += sentence[i];
+    } else if (const std::size_t bytes = character_bytes(sentence.substr(i)); bytes > 0) {
+      shown += sentence.substr(i, bytes);
+      i += bytes - 1;
+    } else {  // which a terminal may take for anything
+      shown += fmt::format("\\x{:02x}", c);
     }
   }
   return shown;

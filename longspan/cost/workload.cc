@@ -234,8 +234,8 @@ bool Workload::comparable() const {
   const bool plain = m.first_norm && m.query_norm == QueryNorm::kNone && !m.embedding_projection &&
                      m.embedding_width == 0 && !m.decoder_norm_first &&
                      m.stem == StemKind::kTokens && m.stages.empty();
-  return wired && plain && are(m.attention) && are(m.feed_forward) &&
-         m.head != HeadKind::kPairs && m.head != HeadKind::kStates && m.pair_classes == 0 &&
+  return wired && plain && are(m.attention) && are(m.feed_forward) && m.head != HeadKind::kPairs &&
+         m.head != HeadKind::kStates && m.pair_classes == 0 &&
          make_loss(m.loss)->without_backward();
 }
 

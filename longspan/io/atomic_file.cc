@@ -95,7 +95,9 @@ void AtomicFile::fail(int error) {
       fmt::format("[{}] {} could not be written: {}", who_, target_.string(), reason(error));
   if (fs::exists(target_, ignored)) text += "; the previous file is untouched";
   // A directory that is not there is the caller's mistake.
-  if (error == ENOENT || error == ENOTDIR || error == ENAMETOOLONG) throw Error(text);
+  if (error == ENOENT || error == ENOTDIR || error == ENAMETOOLONG || error == ELOOP) {
+    throw Error(text);
+  }
   throw SystemError(text);
 }
 
@@ -119,8 +121,13 @@ void make_directory(std::string_view who, const fs::path& directory) {
   if (fs::is_directory(directory, error)) return;
   fs::create_directories(directory, error);
   if (error) {
-    throw SystemError(fmt::format("[{}] the directory {} could not be made: {}", who,
-                                  directory.string(), error.message()));
+    const std::string text = fmt::format("[{}] the directory {} could not be made: {}", who,
+                                         directory.string(), error.message());
+    // A path that leads nowhere is the caller's mistake.
+    const bool nowhere =
+        error == std::errc::too_many_symbolic_link_levels || error == std::errc::filename_too_long;
+    if (nowhere) throw Error(text);
+    throw SystemError(text);
   }
   const fs::path absolute = fs::absolute(directory).lexically_normal();
   sync_directory(

@@ -29,9 +29,17 @@ std::string optimizer_name(std::size_t block) {
   return fmt::format("{}{}", kOptimizerPrefix, block);
 }
 
+// Whether it is there, which a directory that may not be read does not say.
+bool is_there(const fs::path& path) {
+  std::error_code failed;
+  const fs::file_status status = fs::status(path, failed);
+  require(fs::status_known(status), "[{}] {} could not be read: {}", kCheckpoint, path.string(),
+          failed.message());
+  return fs::exists(status);
+}
+
 void require_part(const fs::path& directory, const char* name) {
-  std::error_code ignored;
-  require(fs::exists(directory / name, ignored),
+  require(is_there(directory / name),
           "[{}] {} has no {}; need a directory with config.json and model.safetensors", kCheckpoint,
           directory.string(), name);
 }
@@ -39,7 +47,7 @@ void require_part(const fs::path& directory, const char* name) {
 const fs::path& require_model(const fs::path& directory) {
   std::error_code ignored;
   const std::string shown = directory.string();
-  require(fs::exists(directory, ignored),
+  require(is_there(directory),
           "[{}] {} does not exist; need a directory with config.json and model.safetensors",
           kCheckpoint, shown);
   require(fs::is_directory(directory, ignored),

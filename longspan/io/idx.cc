@@ -50,6 +50,8 @@ std::uint64_t read_shape(const std::filesystem::path& path, std::uint64_t most, 
   for (std::size_t i = 0; i < dimensions; ++i) {
     from.read(bytes);
     array.shape.push_back(big_endian(bytes));
+    require(array.shape.back() > 0, "[idx] {}: dimension {} is 0; need at least 1", path.string(),
+            i + 1);
     const bool counts = !__builtin_mul_overflow(size, array.shape.back(), &size);
     require(counts && size <= most,
             "[idx] {}: {} bytes for dimension {} of {}; the file is too short", path.string(), most,

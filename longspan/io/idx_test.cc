@@ -59,6 +59,14 @@ const std::string kPackedHuge(
     "\303\376\233\222\013\000\000\000",
     31);
 
+TEST(Idx, DimensionsAreNotZero) {
+  const TemporaryDirectory scratch;
+  const std::string path = (scratch / "x").string();
+  testing::write_bytes(path, std::string("\0\0\x08\x02\0\0\0\x03\0\0\0\0", 12) + "abc");
+  EXPECT_EQ(message_of([&] { read_idx(path); }),
+            "[idx] " + path + ": dimension 2 is 0; need at least 1");
+}
+
 TEST(Idx, IsUnpacked) {
   const TemporaryDirectory scratch;
   testing::write_bytes(scratch / "x.gz", kPackedGood);

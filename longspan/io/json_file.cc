@@ -85,6 +85,11 @@ class Checker final : public json::json_sax_t {
 
 }  // namespace
 
+void refuse_repeated_keys(std::string_view where, std::string_view text) {
+  Checker checker(where);
+  json::sax_parse(text, &checker);
+}
+
 json parse_json(std::string_view where, std::string_view text) {
   // The parser takes a NUL for the end, and what follows would be hidden.
   require(text.find('\0') == std::string_view::npos, "{}: byte {} is a NUL; need valid JSON", where,

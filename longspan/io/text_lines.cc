@@ -15,8 +15,12 @@ constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 }  // namespace
 
+std::string TextLine::place() const {
+  return fmt::format("[{}] {}:{}", who, path->string(), number);
+}
+
 void TextLine::fail(const std::string& message) const {
-  throw Error(fmt::format("[{}] {}:{}: {}", who, path->string(), number, message));
+  throw Error(fmt::format("{}: {}", place(), message));
 }
 
 void read_lines(std::string_view who, const std::filesystem::path& path,

@@ -25,6 +25,8 @@ struct TextLine {
   void require(bool holds, fmt::format_string<Args...> message, Args&&... args) const {
     if (!holds) fail(fmt::format(message, std::forward<Args>(args)...));
   }
+  // "[who] file.tsv:12"
+  std::string place() const;
   [[noreturn]] void fail(const std::string& message) const;
 };
 

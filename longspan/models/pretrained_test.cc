@@ -305,10 +305,11 @@ TEST(Pretrained, SaysWhatIsWrongWithAConfig) {
     return message_of([&] { config_from_hugging_face(config); });
   };
   const Json b = bert("BertForMaskedLM");
-  EXPECT_EQ(message(b, "model_type", "brt"),
-            "[pretrained] unknown model_type 'brt'; did you mean 'bert'?; `longspan list --families` "
-            "names those that are known, and any model can be described by its dimensions "
-            "(--encoder-layers or --decoder-layers, --d-model, --heads, --d-ff, --vocab)");
+  EXPECT_EQ(
+      message(b, "model_type", "brt"),
+      "[pretrained] unknown model_type 'brt'; did you mean 'bert'?; `longspan list --families` "
+      "names those that are known, and any model can be described by its dimensions "
+      "(--encoder-layers or --decoder-layers, --d-model, --heads, --d-ff, --vocab)");
   EXPECT_EQ(message(b, "model_type", "resnet").find("did you mean"), std::string::npos);
   EXPECT_NE(message(b, "architectures", Json::array({"BertForMasked"})).find("'BertForMaskedLM'"),
             std::string::npos);
@@ -362,8 +363,8 @@ TEST(Pretrained, FieldsThatNobodyKnowsAreRefusedByName) {
   }
   EXPECT_EQ(message("torch_dtype", "bfloat16"), "");
   EXPECT_EQ(message("_name_or_path", "somewhere"), "");
-  const std::vector<std::string> passed = fields_of_no_account(
-      with(llama(), {{"torch_dtype", "bfloat16"}, {"use_cache", true}, {"sliding_window", nullptr}}));
+  const std::vector<std::string> passed = fields_of_no_account(with(
+      llama(), {{"torch_dtype", "bfloat16"}, {"use_cache", true}, {"sliding_window", nullptr}}));
   EXPECT_NE(std::ranges::find(passed, "torch_dtype"), passed.end());
   EXPECT_NE(std::ranges::find(passed, "use_cache"), passed.end());
   EXPECT_EQ(std::ranges::find(passed, "hidden_size"), passed.end());

@@ -26,6 +26,17 @@ namespace {
 
 constexpr double kMebibyte = 1024.0 * 1024.0;
 
+// A quiet machine needs a part of this for each of the seven samplings; a busy one is told no more
+// about itself by repeating them for an hour.
+constexpr double kEnoughSeconds = 30.0;
+constexpr double kMostSeconds = 120.0;
+
+SampleOptions within_limits(SampleOptions options) {
+  options.enough_seconds = kEnoughSeconds;
+  options.most_seconds = kMostSeconds;
+  return options;
+}
+
 // Of a core, by the system's own account, "32768K". What sysconf says of the last level is that of
 // the whole package, of which a virtual machine has a part.
 double cache_bytes(int level, double otherwise) {
@@ -85,7 +96,7 @@ std::map<std::string, std::vector<TimedPoint>> measure_calls(std::span<const Tim
     measured.push_back(&call);
     jobs.push_back(call.run);
   }
-  const std::vector<Samples> samples = sample(jobs, {.rounds = 3, .most_rounds = 9});
+  const std::vector<Samples> samples = sample(jobs, within_limits({.rounds = 3, .most_rounds = 9}));
   std::map<std::string, std::vector<TimedPoint>> points;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     points[measured[i]->rate].push_back({measured[i]->x, samples[i].undisturbed()});
@@ -169,10 +180,18 @@ Split split(const Calibration& c, std::span<const Operation> operations, const s
   return s;
 }
 
-std::vector<std::unique_ptr<ModelRun>> attention_runs(const Mechanism& mechanism) {
+std::vector<std::unique_ptr<ModelRun>> attention_runs(const Mechanism& mechanism,
+                                                      std::chrono::steady_clock::time_point start) {
   std::vector<std::unique_ptr<ModelRun>> runs;
   for (const AttentionPoint& p : kAttentionPoints) {
     if (p.causal && !mechanism.abilities("").causal) continue;
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    if (took.count() > kMostSeconds) {
+      throw SystemError(
+          fmt::format("[calibrate] the machine is too busy: building what is measured "
+                      "took {:.0f} s; need a quieter one, or fewer --threads",
+                      took.count()));
+    }
     try {
       runs.push_back(std::make_unique<ModelRun>(attention_model(mechanism.name, p),
                                                 RunShape{p.batch, p.length, 0}));
@@ -197,8 +216,9 @@ struct MeasuredAttention {
 std::vector<MeasuredAttention> measure_attention() {
   std::vector<MeasuredAttention> all;
   std::vector<Job> jobs;
+  const auto start = std::chrono::steady_clock::now();
   for (const Mechanism& mechanism : mechanisms()) {
-    all.push_back({mechanism.name, attention_runs(mechanism), {}, {}});
+    all.push_back({mechanism.name, attention_runs(mechanism, start), {}, {}});
     require(!all.back().runs.empty(), "[calibrate] {} ran on no shape; need one", mechanism.name);
     for (const auto& run : all.back().runs) {
       jobs.emplace_back([&run = *run] { run.forward(); });
@@ -206,7 +226,8 @@ std::vector<MeasuredAttention> measure_attention() {
     }
   }
   const std::size_t rounds = thread_count() == 1 ? 3 : 2;
-  const std::vector<Samples> samples = sample(jobs, {.rounds = rounds, .most_rounds = 2 * rounds});
+  const std::vector<Samples> samples =
+      sample(jobs, within_limits({.rounds = rounds, .most_rounds = 2 * rounds}));
   auto next = samples.begin();
   for (MeasuredAttention& m : all) {
     for (std::size_t i = 0; i < m.runs.size(); ++i) {
@@ -305,7 +326,7 @@ void calibrate_models(Calibration& c) {
     jobs.emplace_back([&run = *runs.back().inference] { run.forward(); });
     jobs.emplace_back([&run = *runs.back().training] { run.step(); });
   }
-  const std::vector<Samples> samples = sample(jobs);
+  const std::vector<Samples> samples = sample(jobs, within_limits({}));
   std::vector<TimedPoint> forward;
   std::vector<TimedPoint> training;
   for (std::size_t i = 0; i < runs.size(); ++i) {

@@ -33,9 +33,14 @@ struct SampleOptions {
   std::size_t rounds = 5;
   std::size_t most_rounds = 15;  // for jobs whose samples scatter
   double least_seconds = 2e-3;   // a sample is as many calls as take this long
+  // By the clock on the wall, whatever the machine does beside: when nothing is repeated any more,
+  // and when it is given up, as not every job had its first call.
+  double enough_seconds = 1e9;
+  double most_seconds = 1e9;
 };
 
-// One warm-up call each, then the rounds, then more of them for those that were disturbed.
+// One warm-up call each, then the rounds, then more of them for those that were disturbed; of a job
+// that had no round in time the warm-up call counts. Throws SystemError after most_seconds.
 std::vector<Samples> sample(std::span<const Job> jobs, const SampleOptions& options = {});
 
 }  // namespace longspan

@@ -57,6 +57,31 @@ void check_trials(const RecordPlace& top, const QualityRecord& record) {
   }
 }
 
+// What would be invented where it is missing; what later versions added may be.
+void check_fields(const RecordPlace& place, const json& value,
+                  std::initializer_list<const char*> needed) {
+  if (!value.is_object()) return;  // which is refused as it is read
+  for (const char* name : needed) {
+    if (!value.contains(name)) place.in(name).refuse("is missing");
+  }
+}
+
+void check_present(const RecordPlace& top, const json& record) {
+  check_fields(top.in("settings"), record["settings"],
+               {"task", "options", "layers", "d_model", "heads", "positions", "before", "steps",
+                "batch", "learning_rate", "metric", "higher", "share", "threads"});
+  const json& trials = record["trials"];
+  if (!trials.is_array()) return;
+  for (std::size_t i = 0; i < trials.size(); ++i) {
+    const RecordPlace place = top.in("trials").at(i);
+    check_fields(place, trials[i], {"mechanism", "seed", "status"});
+    const json curve = trials[i].is_object() ? trials[i].value("curve", json()) : json();
+    for (std::size_t j = 0; curve.is_array() && j < curve.size(); ++j) {
+      check_fields(place.in("curve").at(j), curve[j], {"step", "loss", "quality"});
+    }
+  }
+}
+
 }  // namespace
 
 const QualityTrial* QualityRecord::find(std::string_view mechanism, std::uint64_t seed) const {
@@ -84,6 +109,7 @@ QualityRecord quality_record_from(std::string_view where, const json& value) {
   for (const char* needed : {"settings", "trials", "machine"}) {
     require(value.contains(needed), "{}: has no '{}'", where, needed);
   }
+  check_present({where, ""}, value);
   QualityRecord record;
   read_record({where, ""}, value, record);
   check_trials({where, ""}, record);

@@ -78,6 +78,7 @@ struct QualityTrial {
   std::string reason;             // where it is not ok
   std::optional<double> quality;  // in the end, on the test split
   std::optional<double> loss;
+  std::optional<double> guess;      // what guessing reaches there
   std::optional<double> predicted;  // seconds of a step
   std::optional<double> step_seconds;
   std::optional<double> seconds;  // in all
@@ -94,6 +95,7 @@ struct QualityTrial {
     see("reason", self.reason);
     see("quality", self.quality, kJudgedValue);
     see("loss", self.loss, kJudgedValue);
+    see("guess", self.guess, kJudgedValue);
     see("predicted", self.predicted, kComparedSeconds);
     see("step_seconds", self.step_seconds, kComparedSeconds);
     see("seconds", self.seconds, kComparedSeconds);

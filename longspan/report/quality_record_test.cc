@@ -99,6 +99,70 @@ TEST(QualityRecord, RecordsOfOthersAreChecked) {
               HasSubstr("is empty; need a name"));
 }
 
+TEST(QualityRecord, NothingThatIsMissingIsInvented) {
+  for (const char* field : {"steps", "higher", "layers", "metric", "learning_rate", "options"}) {
+    EXPECT_EQ(message([&](json& r) { r["settings"].erase(field); }),
+              fmt::format("[compare] file: 'settings.{}' is missing", field));
+  }
+  for (const char* field : {"mechanism", "seed", "status"}) {
+    EXPECT_EQ(message([&](json& r) { r["trials"][1].erase(field); }),
+              fmt::format("[compare] file: 'trials[1].{}' is missing", field));
+  }
+  EXPECT_EQ(message([](json& r) { r["trials"][0]["curve"][1].erase("loss"); }),
+            "[compare] file: 'trials[0].curve[1].loss' is missing");
+  EXPECT_EQ(message([](json& r) { r["trials"][0].erase("guess"); }), "") << "of older versions";
+}
+
+QualityRecord with_guess(double guess) {
+  QualityRecord r = example();
+  for (QualityTrial& t : r.trials) t.guess = guess;
+  summarize(r);
+  return r;
+}
+
+TEST(QualityRecord, GuessingIsBeatenOrNot) {
+  EXPECT_THAT(with_guess(0.1).conclusion,
+              HasSubstr("flash learns recall best here: accuracy 98.00 % after 20 steps, 2 seeds; "
+                        "guessing reaches 10.00 %"));
+  EXPECT_THAT(with_guess(0.985).conclusion,
+              ::testing::StartsWith("nothing learns recall better than guessing here: accuracy "
+                                    "98.00 % at best after 20 steps, guessing 98.50 %"));
+  EXPECT_THAT(quality_table(with_guess(0.1), 100), HasSubstr("\nguessing   10.00 %\n"));
+  EXPECT_THAT(quality_table(example(), 100), Not(HasSubstr("guessing")));
+}
+
+TEST(QualityRecord, ATieHasNoBest) {
+  QualityRecord r = example();
+  for (QualityTrial& t : r.trials) {
+    if (t.quality) t.quality = 0.5;
+  }
+  summarize(r);
+  EXPECT_THAT(r.conclusion, ::testing::StartsWith("all learn recall alike here: accuracy 50.00 % "
+                                                  "after 20 steps, 2 seeds"));
+}
+
+TEST(QualityRecord, DifferentNumbersOfSeedsAreSeen) {
+  QualityRecord r = example();
+  EXPECT_THAT(quality_table(r, 40), Not(HasSubstr("seeds\n")));
+  r.trials.erase(r.trials.begin() + 2);
+  EXPECT_THAT(quality_table(r, 40), HasSubstr("accuracy  seeds"));
+  EXPECT_EQ(seeds_text(standings(r)), "1 to 2 seeds");
+  EXPECT_EQ(seeds_text(standings(example())), "2 seeds");
+}
+
+TEST(QualityRecord, TheLabelHasWhatApplies) {
+  QualityRecord r = example();
+  r.settings.options = {{"held_out", "9"}, {"length", "64"}};
+  EXPECT_THAT(protocol_text(r), ::testing::StartsWith("recall:held-out=9,length=64: "));
+  // Older records have what does not apply to their data.
+  QualitySettings old = r.settings;
+  old.options = {{"data", "a.tsv"}, {"examples", "20000"}};
+  old.data_checksum = "1";
+  QualitySettings now = old;
+  now.options = {{"data", "a.tsv"}};
+  EXPECT_EQ(unlike_text(old, now), "");
+}
+
 TEST(QualityRecord, StandingsAreTheBestFirst) {
   const std::vector<Standing> all = standings(example());
   ASSERT_EQ(all.size(), 3);

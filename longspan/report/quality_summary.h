@@ -32,6 +32,12 @@ std::vector<Standing> standings(const QualityRecord& record);
 // "98.94 %" of a share, "1.2345" of anything else.
 std::string quality_text(const QualitySettings& settings, double quality);
 
+// What guessing reaches on the task, where a trial says it.
+std::optional<double> guess_of(const QualityRecord& record);
+
+// "2 seeds", "1 to 2 seeds" of those that were trained.
+std::string seeds_text(const std::vector<Standing>& all);
+
 // Sets the conclusion.
 void summarize(QualityRecord& record);
 

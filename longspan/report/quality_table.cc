@@ -44,7 +44,9 @@ std::string laid_out(const std::vector<Row>& rows, std::size_t width) {
 std::string options_text(const QualitySettings& s) {
   std::string text;
   for (const auto& [name, value] : s.options) {
-    if (!value.empty()) text += fmt::format("{}{}={}", text.empty() ? ":" : ",", name, value);
+    std::string flag = name;  // as it is typed
+    std::ranges::replace(flag, '_', '-');
+    if (!value.empty()) text += fmt::format("{}{}={}", text.empty() ? ":" : ",", flag, value);
   }
   return text;
 }
@@ -68,9 +70,17 @@ std::string quality_table(const QualityRecord& r, std::size_t width) {
   const QualitySettings& s = r.settings;
   std::string text = wrapped(protocol_text(r), width);
   text += '\n';
-  std::vector<Row> rows = {{"", s.metric, "worst to best", "a step", "memory", "state", "seeds"}};
+  const std::vector<Standing> all = standings(r);
+  // Where they differ, before what a narrow terminal leaves out.
+  const bool seeds_first = seeds_text(all).find(" to ") != std::string::npos;
+  const auto row = [&](Row cells, const std::string& seeds) {
+    cells.insert(seeds_first ? cells.begin() + 2 : cells.end(), seeds);
+    return cells;
+  };
+  std::vector<Row> rows = {
+      row({"", s.metric, "worst to best", "a step", "memory", "state"}, "seeds")};
   std::string failed;
-  for (const Standing& standing : standings(r)) {
+  for (const Standing& standing : all) {
     const std::size_t missing = standing.trials - standing.trained;
     if (missing > 0) {
       const std::string seeds = standing.trained == 0
@@ -79,12 +89,16 @@ std::string quality_table(const QualityRecord& r, std::size_t width) {
       failed += wrapped(fmt::format("{}{}: {}", standing.mechanism, seeds, standing.reason), width);
     }
     if (standing.trained == 0) continue;
-    rows.push_back({standing.mechanism + (standing.on_front ? " *" : ""),
-                    quality_text(s, standing.mean), spread_text(s, standing),
-                    seconds_text(standing.step_seconds), bytes_text(standing.memory),
-                    standing.state ? bytes_text(*standing.state) : "–",
-                    missing == 0 ? fmt::format("{}", standing.trained)
-                                 : fmt::format("{} of {}", standing.trained, standing.trials)});
+    rows.push_back(
+        row({standing.mechanism + (standing.on_front ? " *" : ""), quality_text(s, standing.mean),
+             spread_text(s, standing), seconds_text(standing.step_seconds),
+             bytes_text(standing.memory), standing.state ? bytes_text(*standing.state) : "–"},
+            missing == 0 ? fmt::format("{}", standing.trained)
+                         : fmt::format("{} of {}", standing.trained, standing.trials)));
+  }
+  const std::optional<double> guess = guess_of(r);
+  if (guess && rows.size() > 1) {
+    rows.push_back(row({"guessing", quality_text(s, *guess), "", "", "", ""}, ""));
   }
   if (rows.size() > 1) {
     text += laid_out(rows, width);

@@ -31,6 +31,12 @@ void ImageTask::open() {
   require(std::ranges::any_of(labels, [&](std::int32_t l) { return l != labels.front(); }),
           "[images] {}: all {} images are of class {}; need two classes", config_.data,
           labels.size(), labels.front());
+  check_size(kName, trained_, size());
+}
+
+ImageSize ImageTask::size() const {
+  if (!corpus_) return {};
+  return {corpus_->training().height, corpus_->training().width};
 }
 
 std::string ImageTask::checksum() const {
@@ -58,8 +64,9 @@ ModelNeeds ImageTask::needs() const {
   ModelNeeds needs{.family = config_.model,
                    .head = HeadKind::kClassifier,
                    .vocabulary = kVocabulary,
-                   .classes = corpus_->classes(),
                    .length = 1};
+  if (!corpus_) return needs;
+  needs.classes = corpus_->classes();
   if (config_.model == Family::kPerceptron) {
     needs.inputs = corpus_->training().image_size();
   } else {

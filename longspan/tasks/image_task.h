@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "longspan/base/number.h"
+#include "longspan/tasks/image_size.h"
 #include "longspan/tasks/images.h"
 #include "longspan/tasks/task.h"
 
@@ -39,6 +40,8 @@ class ImageTask final : public Task {
   Protocol protocol() const override { return {.options = {{"model", "encoder"}}}; }
   std::vector<Family> families() const override { return {Family::kPerceptron, Family::kEncoder}; }
   void open() override;
+  TaskOptions learned() const override { return facts_of(size()); }
+  void use_learned(const TaskOptions& facts) override { trained_ = image_size_from(kName, facts); }
   std::string checksum() const override;
   std::string describe() const override;
   ModelNeeds needs() const override;
@@ -53,8 +56,11 @@ class ImageTask final : public Task {
 
  private:
   Batch fill(const ImageSet& set, BatchMemory& memory) const;
+  // As it was opened; not known before.
+  ImageSize size() const;
 
   Config config_;
+  ImageSize trained_;
   std::optional<ImageCorpus> corpus_;
   std::vector<std::uint32_t> indices_;  // of the batch that is filled
 };

@@ -40,11 +40,16 @@ IdxArray bytes_of(const std::filesystem::path& path) {
 
 std::filesystem::path existing(const std::filesystem::path& directory, const std::string& idx,
                                const std::string& npy) {
+  std::error_code ignored;
+  const bool there = std::filesystem::exists(directory, ignored);
+  require(there, "[images] {} does not exist; need a directory of images", directory.string());
+  require(std::filesystem::is_directory(directory, ignored),
+          "[images] {} is no directory; need a directory of images", directory.string());
   for (const std::string& name : {idx, idx + ".gz"}) {
-    if (std::filesystem::exists(directory / name)) return directory / name;
+    if (std::filesystem::exists(directory / name, ignored)) return directory / name;
   }
   require(
-      std::filesystem::exists(directory / npy),
+      std::filesystem::exists(directory / npy, ignored),
       "[images] '{}' has neither {}, packed as .gz or not, nor {}; need a directory with one of "
       "them",
       directory.string(), idx, npy);

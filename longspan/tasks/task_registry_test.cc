@@ -18,6 +18,18 @@ TEST(Tasks, AreFoundByName) {
             "translate, events");
 }
 
+TEST(Tasks, AreDocumentedWithTheirProtocols) {
+  const std::string page = testing::read_bytes(LONGSPAN_SOURCE_DIR "/docs/guide/quality.md");
+  for (const TaskEntry& task : tasks()) {
+    const Protocol p = task.make({})->protocol();
+    const std::string row =
+        fmt::format("| {} | {} | {} | {} | {} | {} | {} of {} | {:g} |\n", task.name, p.layers,
+                    p.d_model, p.heads, p.positions.name(), p.before.empty() ? "–" : p.before,
+                    p.steps, p.batch, p.learning_rate);
+    EXPECT_NE(page.find(row), std::string::npos) << row;
+  }
+}
+
 TEST(Tasks, TakeTheirOptionsByName) {
   for (const TaskEntry& task : tasks()) {
     TaskOptions standard;

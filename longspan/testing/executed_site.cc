@@ -89,8 +89,8 @@ SiteAttention attention_at(const ModelConfig& c, const Batch& batch, const Site&
       .kv_heads = kv_heads,
       .d_head = d_head,
       .max_length = site.part == ModelPart::kEncoder ? source : std::max(c.max_length, source)};
-  const bool biased = c.bias && c.attention_bias && c.projection_bias;
-  const LoneAttention mechanism(mixer_of(c, site), layout, biased);
+  const LoneAttention mechanism(mixer_of(c, site), layout,
+                                c.bias && c.attention_bias && c.projection_bias);
   AttentionCost cost;
   for (const Rectangle& r : rectangles(site, batch)) {
     const AttentionCost own = mechanism->cost({.batch = r.batch,

@@ -81,15 +81,29 @@ Tally by_streams(Model& model, Task& task, Split split, std::size_t count,
   return tally;
 }
 
+// "training, validation or all"
+std::string splits_text(const Task& task) {
+  std::string text;
+  for (const Split split : {Split::kAll, Split::kTest, Split::kValidation, Split::kTraining}) {
+    if (task.examples(split) == 0) continue;
+    const std::string_view between = text.empty()                          ? ""
+                                     : text.find(' ') == std::string::npos ? " or "
+                                                                           : ", ";
+    text = fmt::format("{}{}{}", name_of(split), between, text);
+  }
+  return text;
+}
+
 }  // namespace
 
 Judgement evaluate(Model& model, Task& task, Split split, const EvaluateOptions& options) {
   require(options.batch > 0, "[eval] batches of 0 sequences; need at least 1");
   if (options.history > 0) check_history(model);
   std::size_t count = task.examples(split);
-  const bool holds_out = task.examples(task.held_out()) > 0;
-  require(count > 0, "[eval] {} has no split {}; need training{}{}", task.name(), name_of(split),
-          holds_out ? " or " : "", holds_out ? name_of(task.held_out()) : "");
+  if (count == 0) {
+    throw Error(fmt::format("[eval] {} has no split {}; need {}", task.name(), name_of(split),
+                            splits_text(task)));
+  }
   if (options.limit > 0) count = std::min(count, options.limit);
   if (options.history == 0) task.arrange(split, count);
   const Tally tally = options.history > 0 ? by_streams(model, task, split, count, options)

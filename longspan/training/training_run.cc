@@ -68,6 +68,7 @@ TrainingRun::TrainingRun(const TrainingOptions& options) : options_(options) {
           "[train] --patience or --keep-best with {} steps and a validation after every {}; need "
           "--eval-every of at most {}",
           course.steps, course.eval_every, course.steps);
+  if (course.keep_best && options_.saves) check_best();
   const auto data = config_.options.find("data");
   std::string_view examined = task_->name();
   if (data != config_.options.end()) examined = data->second;
@@ -99,10 +100,22 @@ TrainingRun::TrainingRun(const TrainingOptions& options) : options_(options) {
 void TrainingRun::check_place() {
   require(!options_.out.empty(), "[train] --out has no name; need a directory");
   std::error_code ignored;
+  const auto status = std::filesystem::symlink_status(options_.out, ignored);
   const bool there = std::filesystem::exists(options_.out, ignored);
+  require(there || !std::filesystem::is_symlink(status),
+          "[train] {} is a link that leads nowhere; need a directory", options_.out);
   require(!there || std::filesystem::is_directory(options_.out, ignored),
           "[train] {} is a file; need a directory", options_.out);
   if (there) lock();
+}
+
+void TrainingRun::check_best() const {
+  const std::filesystem::path best = std::filesystem::path(options_.out) / "best";
+  std::error_code ignored;
+  const std::filesystem::file_status status = std::filesystem::symlink_status(best, ignored);
+  require(!std::filesystem::exists(status) || std::filesystem::is_directory(best, ignored),
+          "[train] --keep-best, and {} is no directory; need it away, or another --out",
+          best.string());
 }
 
 void TrainingRun::require_free() const {
@@ -114,6 +127,12 @@ void TrainingRun::require_free() const {
           "[train] {} already holds a checkpoint; use --resume to go on with it, --out for another "
           "place, or --overwrite",
           out);
+  // A run writes its log behind its first checkpoint.
+  const std::filesystem::path log = std::filesystem::path(out) / "metrics.jsonl";
+  std::error_code ignored;
+  require(options_.overwrite || checkpoint_exists(out) || !std::filesystem::exists(log, ignored),
+          "[train] {} is there without a checkpoint; need another place in --out, or --overwrite",
+          log.string());
 }
 
 void TrainingRun::begin() {

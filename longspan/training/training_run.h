@@ -124,6 +124,7 @@ class TrainingRun {
   void complete(RunConfig& config) const;
   void check_place();
   void require_free() const;
+  void check_best() const;
   // What the rule is given at a step: the task's batches, which stay in tasked_, without padding.
   std::span<const Batch> batches(std::uint64_t step);
   // A step, with what follows it.

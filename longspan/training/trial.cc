@@ -1,6 +1,7 @@
 #include "longspan/training/trial.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 
@@ -16,27 +17,31 @@ double since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// The time of the steps, without that of the evaluations between them.
+// The median time of a step, without that of the evaluations between them: whoever takes the core
+// away for a moment lengthens a few steps and decides nothing.
 class TrialClock final : public TrainingObserver {
  public:
-  explicit TrialClock(const TrialObserver& observer) : observer_(observer) {}
+  TrialClock(const TrialObserver& observer, std::uint64_t steps) : observer_(observer) {
+    constexpr std::uint64_t kRoom = 1U << 20U;
+    seconds_.reserve(std::min(steps, kRoom));
+  }
 
   bool stops() override { return stopped_ = stopped_ || observer_(steps_); }
   void stepped(const StepReport& report, double /*per_second*/) override {
-    seconds_ += since(last_);
+    seconds_.push_back(since(last_));
     steps_ = report.step;
     stopped_ = observer_(report.step);
     last_ = Clock::now();
   }
   void judged(const JudgedStep& /*judged*/) override { last_ = Clock::now(); }
 
-  double step_seconds() const { return steps_ == 0 ? 0.0 : seconds_ / static_cast<double>(steps_); }
+  double step_seconds() const { return median_of(seconds_); }
   void begin() { last_ = Clock::now(); }
 
  private:
   const TrialObserver& observer_;
   Clock::time_point last_ = Clock::now();
-  double seconds_ = 0.0;
+  std::vector<double> seconds_;  // of each step
   std::uint64_t steps_ = 0;
   bool stopped_ = false;
 };
@@ -49,6 +54,28 @@ TrainingOptions options_of(const RunConfig& config) {
 }
 
 }  // namespace
+
+double median_of(std::vector<double> values) {
+  if (values.empty()) return 0.0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  if (values.size() % 2 == 1) return *middle;
+  return 0.5 * (*middle + *std::max_element(values.begin(), middle));
+}
+
+std::optional<double> guessed(const Judgement& judgement, std::string_view metric) {
+  struct Guess {
+    std::string_view of, by;
+  };
+  constexpr std::array<Guess, 3> kGuesses = {
+      {{"accuracy", "majority"}, {"loss", "unigram_loss"}, {"log_likelihood", "poisson"}}};
+  for (const Guess& guess : kGuesses) {
+    if (guess.of != metric) continue;
+    const auto known = std::ranges::find(judgement.metrics, guess.by, &Metric::name);
+    if (known != judgement.metrics.end()) return known->value;
+  }
+  return std::nullopt;
+}
 
 RunConfig trial_config(std::string_view task, const TaskOptions& options, const Protocol& protocol,
                        std::string_view attention, std::uint64_t seed) {
@@ -90,7 +117,7 @@ TrialModel trial_model(const RunConfig& config) {
 
 TrialResult run_trial(const RunConfig& config, const TrialObserver& observer) {
   const Clock::time_point start = Clock::now();
-  TrialClock clock(observer);
+  TrialClock clock(observer, config.course.steps);
   TrainingRun run(options_of(config));
   clock.begin();
   TrainingResult trained = run.run(clock);

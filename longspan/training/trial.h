@@ -13,11 +13,18 @@ namespace longspan {
 RunConfig trial_config(std::string_view task, const TaskOptions& options, const Protocol& protocol,
                        std::string_view attention, std::uint64_t seed);
 
+// 0 of none.
+double median_of(std::vector<double> values);
+
+// What guessing without reading reaches by this metric, where the task says it: the most common
+// class, the frequency of tokens, a Poisson process.
+std::optional<double> guessed(const Judgement& judgement, std::string_view metric);
+
 struct TrialResult {
   std::vector<JudgedStep> curve;
-  Judgement judgement;  // of the test split, or of what is held out where there is none
-  double step_seconds = 0.0;
-  double seconds = 0.0;  // in all
+  Judgement judgement;        // of the test split, or of what is held out where there is none
+  double step_seconds = 0.0;  // the median
+  double seconds = 0.0;       // in all
   std::uint64_t parameters = 0;
   std::size_t memory = 0;  // of a step: weights, gradients, the optimiser's averages, activations
   std::optional<std::size_t> state;  // bytes that a sequence takes while it is decoded

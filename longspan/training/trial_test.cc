@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
+#include <thread>
 
 #include "longspan/testing/temporary_directory.h"
 
@@ -45,6 +47,30 @@ TEST(Trial, IsAFunctionOfItsSeedAndLeavesNothing) {
   EXPECT_GT(a.step_seconds, 0.0);
   EXPECT_GE(a.seconds, 20 * a.step_seconds);
   EXPECT_GT(a.memory, 4 * 4 * a.parameters) << "weights, gradients and two averages";
+}
+
+TEST(Trial, OneSlowStepDecidesNothing) {
+  EXPECT_EQ(median_of({}), 0.0);
+  EXPECT_EQ(median_of({2.0, 1.0, 900.0}), 2.0);
+  EXPECT_EQ(median_of({900.0, 1.0, 3.0, 2.0}), 2.5);
+  std::uint64_t slow = 0;
+  const TrialResult result = trial(1, [&](std::uint64_t step) {
+    // The second call is that before the next step, which is as long then.
+    if (step == 5 && slow++ == 1) std::this_thread::sleep_for(std::chrono::seconds(2));
+    return false;
+  });
+  EXPECT_GE(slow, 2U);
+  EXPECT_LT(result.step_seconds, 2.0 / 20) << "which is the mean";
+}
+
+TEST(Trial, GuessingIsWhatTheTaskSaysOfIt) {
+  Judgement q{.metrics = {{"loss", 1.0, ""}, {"accuracy", 0.7, ""}, {"majority", 0.6, ""}}};
+  EXPECT_EQ(guessed(q, "accuracy"), 0.6);
+  EXPECT_EQ(guessed(q, "loss"), std::nullopt);
+  q.metrics.push_back({"unigram_loss", 2.5, ""});
+  EXPECT_EQ(guessed(q, "loss"), 2.5);
+  q.metrics.push_back({"poisson", -1.5, ""});
+  EXPECT_EQ(guessed(q, "log_likelihood"), -1.5);
 }
 
 TEST(Trial, HasTheMechanismInTurnWithWhatStandsBefore) {

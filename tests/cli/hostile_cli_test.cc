@@ -52,6 +52,20 @@ class Place {
     write_bytes(at("packed/train-labels-idx1-ubyte.gz"), "no gzip");
     write_bytes(at("packed/t10k-images-idx3-ubyte.gz"), "no gzip");
     write_bytes(at("packed/t10k-labels-idx1-ubyte.gz"), "no gzip");
+    write_bytes(at("twice.csv"), "time,type,type\n1,0,0\n");
+    write_bytes(at("amount.csv"), "time,type,amount\n1,0,7\n");
+    write_bytes(at("alone.csv"), "type\n0\n");
+    write_bytes(at("all.tsv"), "1\ta\n2\tb\n3\tc\n");
+    write_bytes(at("titles.tsv"), "source\ttarget\n");
+    for (const char* directory :
+         {"classes/a", "classes/b", "classes/third", "looped/a", "logged", "kept"}) {
+      std::filesystem::create_directories(at(directory));
+    }
+    for (const char* name : {"classes/a/1", "classes/b/1", "looped/a/1", "kept/best"}) {
+      write_bytes(at(name), "text");
+    }
+    write_bytes(at("logged/metrics.jsonl"), "somebody else's\n");
+    std::filesystem::create_symlink("loop", at("looped/loop"));
     std::filesystem::create_directory(at("folder"));
     std::filesystem::create_symlink("loop", at("loop"));
     const Outcome trained = longspan(

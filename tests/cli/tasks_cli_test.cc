@@ -55,6 +55,21 @@ TEST(TaskCommands, CopyTrainsAndIsJudged) {
   expect_wrong_input(longspan({"eval", model, "--split", "tst"}), "did you mean 'test'?");
 }
 
+TEST(TaskCommands, QuietEvaluationsHaveNoNotes) {
+  const TemporaryDirectory scratch;
+  const std::string model = (scratch / "m").string();
+  const std::string data = (scratch / "a.tsv").string();
+  std::string lines;
+  for (int i = 0; i < 40; ++i) lines += i % 2 == 0 ? "cat\tmeow\n" : "dog\twoof\n";
+  write_bytes(data, lines);
+  const Outcome trained = longspan(
+      train("text-class", model, {"--data", data, "--length", "8", "--positions", "learned"}));
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  write_bytes(data, lines + lines);
+  EXPECT_THAT(longspan({"eval", model}).err, HasSubstr("is not what the model was trained on"));
+  EXPECT_EQ(longspan({"eval", model, "--quiet"}).err, "");
+}
+
 TEST(TaskCommands, ReverseAnswers) {
   const TemporaryDirectory scratch;
   const std::string model = (scratch / "m").string();

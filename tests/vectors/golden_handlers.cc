@@ -110,6 +110,7 @@ constexpr Handler kHandlers[] = {
     {"DeBERTa v2 disentangled attention", &run_deberta_v2},
     {"Transformer-XL relative attention with memory", &run_transformer_xl},
     {"whole model: TransfoXLLMHeadModel", &run_segment_model},
+    {"whole model: CLIPModel", &run_two_towers},
     {"chunked local self-attention layer (Reformer)", &run_local_layer},
     {"PEPITA training step", &run_pepita},
     {"Transformer Hawkes Process", &run_published_events},

@@ -7,6 +7,7 @@
 #include "longspan/attention/pattern/bigbird.h"
 #include "longspan/base/error.h"
 #include "longspan/models/pretrained.h"
+#include "longspan/models/two_towers.h"
 
 namespace longspan::golden {
 
@@ -236,6 +237,54 @@ std::vector<float> token_losses(ConstMatrix logits, std::span<const std::int32_t
 }
 
 }  // namespace
+
+void run_two_towers(const Case& golden, Comparison& comparison) {
+  comparison.begin("own mechanism");
+  const nlohmann::json& hf = golden.sidecar().at("hf_config");
+  const auto tower = [&](const char* key, const char* architecture) {
+    nlohmann::json config = hf.at(key);
+    config["projection_dim"] = hf.at("projection_dim");
+    config["architectures"] = {architecture};
+    return config;
+  };
+  const nlohmann::json text = tower("text_config", "CLIPTextModelWithProjection");
+  const nlohmann::json image = tower("vision_config", "CLIPVisionModelWithProjection");
+  TwoTowers towers(
+      {.text = config_from_hugging_face(text), .image = config_from_hugging_face(image)});
+  towers.allocate(0);
+  const SafetensorsFile weights = golden.weights();
+  load_weights(towers.text(), weights, placements(text));
+  load_weights(towers.image(), weights, placements(image));
+  Parameter& log_scale = towers.parameters().all().front();
+  log_scale.value[0] = weights.floats("logit_scale").front();
+
+  const std::vector<std::int32_t> tokens = golden.integers("input_ids");
+  const std::vector<float> pixels = golden.file().floats("pixel_values");
+  const Shape shape = golden.file().at("input_ids").shape;
+  const std::vector<std::int32_t> lengths =
+      lengths_of(golden.integers("attention_mask"), shape[0], shape[1]);
+  Batch texts{.batch = shape[0], .length = shape[1], .tokens = tokens};
+  texts.lengths = lengths;
+  Batch images{.batch = shape[0], .length = towers.image().config().max_length};
+  images.features = pixels;
+  const ConstMatrix scores = towers.outputs(texts, images).scores;
+  comparison.output("logits64", {scores.data, scores.size()});
+
+  const float scale = 1.0F / static_cast<float>(shape[0]);
+  const LossSum result = towers.forward(texts, images, 0, scale);
+  const auto loss = static_cast<float>(result.loss / static_cast<double>(result.counted));
+  comparison.output("loss64", {&loss, 1});
+  towers.backward(texts, images);
+  for (const bool of_text : {true, false}) {
+    Model& model = of_text ? towers.text() : towers.image();
+    const std::vector<WeightPlacement> places = placements(of_text ? text : image);
+    for (const WeightPlacement& place : places) {
+      comparison.gradient("grad." + place.source, source_gradient(model, places, place.source));
+    }
+  }
+  comparison.gradient("grad.logit_scale", log_scale.gradient);
+  comparison.finish();
+}
 
 void run_segment_model(const Case& golden, Comparison& comparison) {
   comparison.begin("own mechanism");

@@ -82,11 +82,20 @@ class BlockPattern {
 // Every key, as far as causality allows.
 class FullPattern final : public BlockPattern {
  public:
-  using BlockPattern::BlockPattern;
+  // With `all` the queries of padding see keys too: some losses read what they give.
+  explicit FullPattern(const AttentionShape& shape, bool all = false)
+      : BlockPattern(shape), all_(all) {}
+  std::size_t queries(std::size_t b) const override {
+    if (all_) return keys(b) > 0 ? shape().m : 0;
+    return BlockPattern::queries(b);
+  }
   std::size_t tiles(std::size_t b, std::size_t h) const override;
   PatternTile tile(std::size_t b, std::size_t h, std::size_t t,
                    std::span<KeyRange> room) const override;
   std::size_t most_ranges() const override { return 1; }
+
+ private:
+  bool all_;
 };
 
 // Terms of the scores that depend on distances, of all heads; see kernels/sparse/block_sparse.h.

@@ -110,8 +110,9 @@ AttentionCost RelativeKeyAttention::cost(const AttentionShape& s) const {
   if (buckets.size() < bucket_count(s.n)) buckets.resize(bucket_count(s.n));
   const std::size_t count = rows(s).count;
   rows(s).fill_buckets(s.n, std::span(buckets).first(bucket_count(s.n)));
-  AttentionCost cost = sparse_cost(
-      FullPattern(s), {.bucket = buckets.data() + s.n - 1, .table = count, .columns = config_.p2c});
+  AttentionCost cost =
+      sparse_cost(FullPattern(s, /*all=*/true),
+                  {.bucket = buckets.data() + s.n - 1, .table = count, .columns = config_.p2c});
   cost.forward += prepare_work(s);
   cost.backward += prepare_work(s);
   cost.backward += sum_table_work(count, one_head(s));
@@ -125,7 +126,8 @@ AttentionCost RelativeKeyAttention::cost(const AttentionShape& s) const {
 
 void RelativeKeyAttention::run_forward(const ForwardCall& call) const {
   const Operands x = prepare(call.in, call.arena);
-  sparse_forward(FullPattern(shape_of(call.in)), x.in, call.y, call.saved, call.arena);
+  sparse_forward(FullPattern(shape_of(call.in), /*all=*/true), x.in, call.y, call.saved,
+                 call.arena);
 }
 
 void RelativeKeyAttention::run_backward(const BackwardCall& call) const {
@@ -133,7 +135,8 @@ void RelativeKeyAttention::run_backward(const BackwardCall& call) const {
   const Operands x = prepare(call.in, call.arena);
   SparseResults results{call.grad.q, call.grad.k, call.grad.v, {}};
   results.relative.table = call.arena.matrix(s.batch * s.heads * x.rows.count, tile_pitch(s.d));
-  sparse_backward(FullPattern(s), x.in, call.y, call.dy, call.saved, results, call.arena);
+  sparse_backward(FullPattern(s, /*all=*/true), x.in, call.y, call.dy, call.saved, results,
+                  call.arena);
   sum_table(results.relative.table, one_head(s), Matrix(call.signals.data(), x.rows.count, s.d));
 }
 

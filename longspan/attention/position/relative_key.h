@@ -7,6 +7,8 @@
 // BERT's `relative_key` is the first, `relative_key_query` (p2c) the second. Up to P tokens every
 // distance has a row of its own; of longer sequences all from P − 1 on share the outermost.
 //
+// All queries are computed, those of padding too: some losses read what they give.
+//
 // Scores are made tile by tile: D·qᵀ is one product per 64 queries, of K·Dᵀ a tile has the band that
 // its distances ask for. Only the rows of D that n keys can ask for are read.
 //

@@ -29,7 +29,7 @@ struct RelativeKeyReference {
       const std::size_t kv = b * s.kv_heads + at / s.m % s.heads / (s.heads / s.kv_heads);
       const std::size_t query = at % s.m + s.n - s.m;
       const std::size_t length = t.mask.keys(b, s.n);
-      if (query >= length) continue;
+      if (length == 0) continue;
       std::vector<T> p(s.causal ? std::min(query + 1, length) : length);
       double top = -1e300;
       for (std::size_t j = 0; j < p.size(); ++j) {

@@ -44,8 +44,11 @@ bool has_cifar(const std::filesystem::path& directory) {
 
 CifarSets read_cifar(const std::filesystem::path& directory) {
   CifarSets sets;
-  for (int i = 1;
-       i == 1 || std::filesystem::exists(directory / fmt::format("data_batch_{}.bin", i)); ++i) {
+  std::error_code ignored;
+  const auto there = [&](int i) {
+    return std::filesystem::exists(directory / fmt::format("data_batch_{}.bin", i), ignored);
+  };
+  for (int i = 1; i == 1 || there(i); ++i) {
     add_records(directory / fmt::format("data_batch_{}.bin", i), sets.training);
   }
   add_records(directory / "test_batch.bin", sets.test);

@@ -33,12 +33,17 @@ void ClassTask::open() {
   require(
       trained || std::ranges::any_of(labels, [&](std::int32_t l) { return l != labels.front(); }),
       "[{}] {}: all {} examples are of class {}; need two classes", name(), source, labels.size(),
-      labels.empty() ? 0 : labels.front());
+      labels.empty() ? "" : class_text(labels.front()));
   for (const Labelled* set : sets(Split::kAll)) {
     for (const std::int32_t label : set->labels()) {
       classes_ = std::max(classes_, static_cast<std::size_t>(label) + 1);
     }
   }
+}
+
+std::string ClassTask::class_text(std::int32_t label) const {
+  const auto at = static_cast<std::size_t>(label);
+  return at < names_.size() ? fmt::format("'{}'", printable(names_[at])) : std::to_string(label);
 }
 
 std::string ClassTask::checksum() const {

@@ -56,6 +56,7 @@ class ClassTask : public Task {
   Judgement judge(Split split, const Tally& tally) const override;
 
  protected:
+  bool opened() const { return splits_.has_value(); }
   const LabelledSplits& splits() const { return *splits_; }
   // "12 to 480 tokens, 96000 to train, 2000 to validate, 2000 to test"
   std::string describe_splits() const;
@@ -77,6 +78,8 @@ class ClassTask : public Task {
   // The sets of a split, which come one behind the other.
   std::vector<const Labelled*> sets(Split split) const;
   Example example(Split split, std::size_t at) const;
+  // "'cat'", or its number where it has no name.
+  std::string class_text(std::int32_t label) const;
   // Of drawn_.
   Batch fill(BatchMemory& memory);
   // Of the class that is most common in training.

@@ -12,6 +12,7 @@
 
 #include "longspan/base/error.h"
 #include "longspan/io/file.h"
+#include "longspan/io/json_file.h"
 #include "longspan/io/text_lines.h"
 #include "longspan/tasks/classes/split_files.h"
 #include "longspan/tasks/utf8.h"
@@ -48,6 +49,42 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
+// Which columns of lines with tabs are what; the last of them has whatever comes behind it.
+struct TextColumns {
+  std::size_t count = 2;
+  std::size_t label = 0;
+  std::size_t text = 1;
+};
+
+std::vector<std::string_view> fields_of(std::string_view line, std::size_t most) {
+  std::vector<std::string_view> fields;
+  while (fields.size() + 1 < most && line.find('\t') != std::string_view::npos) {
+    fields.push_back(line.substr(0, line.find('\t')));
+    line.remove_prefix(fields.back().size() + 1);
+  }
+  fields.push_back(line);
+  return fields;
+}
+
+// Of a first line that names the label and the text among any columns, or the label of two.
+std::optional<TextColumns> titled_columns(std::string_view line) {
+  const std::vector<std::string_view> titles = fields_of(line, std::string_view::npos);
+  const auto place = [&](std::initializer_list<std::string_view> names) {
+    return static_cast<std::size_t>(
+        std::ranges::find_if(titles,
+                             [&](std::string_view title) {
+                               return std::ranges::find(names, lower_case(title)) != names.end();
+                             }) -
+        titles.begin());
+  };
+  const std::size_t label = place({"label", "target", "class"});
+  if (label == titles.size()) return std::nullopt;
+  if (titles.size() == 2) return TextColumns{2, label, 1 - label};
+  const std::size_t text = place({"text", "sentence", "source"});
+  if (text == titles.size()) return std::nullopt;
+  return TextColumns{titles.size(), label, text};
+}
+
 class LabelledReader {
  public:
   LabelledReader(std::string_view who, std::size_t bytes, const std::vector<std::string>& known)
@@ -60,22 +97,22 @@ class LabelledReader {
     const std::size_t first = found_.texts.size();
     const std::uint32_t as_json = found_.files->add(path, &parse_json_text);
     const std::uint32_t as_it_is = found_.files->add(path, &parse_bytes_as_tokens);
-    std::optional<bool> label_first;
+    columns_.reset();
     folded_.reset();
     titled_ = false;
     read_lines(who_, path, [&](const TextLine& line) {
       if (line.text.starts_with('{')) {
         add_json(line, as_json, split);
       } else {
-        add_columns(line, as_it_is, split, label_first);
+        add_columns(line, as_it_is, split);
       }
     });
     split_folds(first);
     // A text that nobody wrote twice is no class.
     constexpr std::size_t kSurelyClasses = 64;
-    const bool guessed = label_first && !titled_ && !closed_;
-    require(!guessed || found_.labels.size() <= kSurelyClasses ||
-                2 * found_.labels.size() <= found_.texts.size(),
+    const bool guessed = columns_ && !titled_ && !closed_;
+    require(!guessed || (!all_differ() && (found_.labels.size() <= kSurelyClasses ||
+                                           2 * found_.labels.size() <= found_.texts.size())),
             "[{}] {}: {} labels of {} texts; need the label first in a line, or a first line "
             "'text<tab>label'",
             who_, path.string(), found_.labels.size(), found_.texts.size());
@@ -84,40 +121,76 @@ class LabelledReader {
   // A directory per class, and in it a file per text.
   void directory(const fs::path& path, std::optional<Split> split) {
     for (const fs::path& folder : entries(path)) {
-      if (!fs::is_directory(folder)) continue;
+      if (!is_directory(folder)) continue;
       const std::string label = folder.filename().string();
       // What is known of no class, as the unlabelled texts of IMDB.
       if (label.starts_with("unsup")) continue;
       require(is_utf8(label), "[{}] {}: the class is not UTF-8; need UTF-8 text", who_,
-              folder.string());
-      require(!closed_ || numbers_.contains(label), "[{}] {}: the class is none that is known: {}",
-              who_, folder.string(), known_text());
-      for (const fs::path& file : entries(folder)) {
-        if (!fs::is_regular_file(file)) continue;
-        const std::uint64_t size = File(who_, file).size();
-        require(size > 0, "[{}] {} is empty; need a text", who_, file.string());
-        const std::uint32_t length = first_of(size);
-        const std::uint32_t number = found_.files->add(file, &parse_bytes_as_tokens);
-        found_.texts.push_back({.place = {0, length, number},
-                                .length = length,
-                                .label = number_of_label(label),
-                                .split = split});
-      }
+              printable(folder.string()));
+      folders_.emplace(label, folder);
+      for (const fs::path& file : entries(folder)) add_file(file, label, split);
     }
   }
 
+  // A class without a text would be none of the model's.
+  void check_folders() const {
+    if (closed_ || found_.texts.empty()) return;
+    for (const auto& [label, folder] : folders_) {
+      require(numbers_.contains(label), "[{}] {} has no example; need one, or no such directory",
+              who_, folder.string());
+    }
+  }
+
+  // Labels that are all different are no classes.
+  void check_labels(const fs::path& data) const {
+    require(closed_ || !all_differ(),
+            "[{}] {}: {} labels of {} texts; need several texts of a label", who_, data.string(),
+            found_.labels.size(), found_.texts.size());
+  }
+
+  // Without what is hidden, as .git and .DS_Store.
   std::vector<fs::path> entries(const fs::path& path) const {
     std::vector<fs::path> all;
     std::error_code failed;
-    for (const auto& entry : fs::directory_iterator(path, failed)) all.push_back(entry.path());
+    for (const auto& entry : fs::directory_iterator(path, failed)) {
+      if (!entry.path().filename().string().starts_with('.')) all.push_back(entry.path());
+    }
     require(!failed, "[{}] {} could not be read: {}", who_, path.string(), failed.message());
     std::ranges::sort(all);
     return all;
   }
 
+  // Throws Error for what leads nowhere.
+  bool is_directory(const fs::path& path) const {
+    std::error_code failed;
+    const fs::file_status status = fs::status(path, failed);
+    require(fs::status_known(status) && fs::exists(status), "[{}] {} could not be read: {}", who_,
+            path.string(), failed.message());
+    return fs::is_directory(status);
+  }
+
   LabelledTexts found() && { return std::move(found_); }
 
  private:
+  bool all_differ() const {
+    constexpr std::size_t kFew = 2;
+    return found_.texts.size() > kFew && found_.labels.size() == found_.texts.size();
+  }
+
+  void add_file(const fs::path& file, const std::string& label, std::optional<Split> split) {
+    if (is_directory(file)) return;
+    const std::uint64_t size = File(who_, file).size();
+    require(size > 0, "[{}] {} is empty; need a text", who_, file.string());
+    require(!closed_ || numbers_.contains(label), "[{}] {}: the class is none that is known: {}",
+            who_, file.parent_path().string(), known_text());
+    const std::uint32_t length = first_of(size);
+    const std::uint32_t number = found_.files->add(file, &parse_bytes_as_tokens);
+    found_.texts.push_back({.place = {0, length, number},
+                            .length = length,
+                            .label = number_of_label(label),
+                            .split = split});
+  }
+
   std::uint32_t first_of(std::uint64_t bytes) const {
     return static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes, bytes_));
   }
@@ -161,6 +234,7 @@ class LabelledReader {
 
   void add_json(const TextLine& line, std::uint32_t file, std::optional<Split> split) {
     const json object = json::parse(line.text, nullptr, false);
+    refuse_repeated_keys(line.place(), line.text);
     line.require(object.is_object(), "not a JSON object; need {{\"text\": …, \"label\": …}}");
     const auto text = object.find("text");
     const auto label = object.find("label");
@@ -198,24 +272,22 @@ class LabelledReader {
          .split = split});
   }
 
-  void add_columns(const TextLine& line, std::uint32_t file, std::optional<Split> split,
-                   std::optional<bool>& label_first) {
-    const std::size_t tab = line.text.find('\t');
-    line.require(tab != std::string_view::npos,
+  void add_columns(const TextLine& line, std::uint32_t file, std::optional<Split> split) {
+    line.require(line.number > 1 || !line.text.starts_with('['),
+                 "a list of JSON; need an object in every line, {{\"text\": …, \"label\": …}}");
+    line.require(line.text.find('\t') != std::string_view::npos,
                  "neither JSON nor a tab; need a label, a tab and a text");
-    const std::string_view first = line.text.substr(0, tab);
-    const std::string_view second = line.text.substr(tab + 1);
-    if (!label_first) {
-      const auto is_title = [](std::string_view word) {
-        const std::string plain = lower_case(word);
-        return plain == "label" || plain == "target" || plain == "class";
-      };
-      label_first = !is_title(second);
-      titled_ = is_title(first) || is_title(second);
+    if (!columns_) {
+      columns_ = titled_columns(line.text);
+      titled_ = columns_.has_value();
       if (titled_) return;
+      columns_.emplace();
     }
-    const std::string_view text = *label_first ? second : first;
-    const std::string_view label = *label_first ? first : second;
+    const std::vector<std::string_view> fields = fields_of(line.text, columns_->count);
+    line.require(fields.size() == columns_->count, "{} columns; need {}, as the titles say",
+                 fields.size(), columns_->count);
+    const std::string_view text = fields[columns_->text];
+    const std::string_view label = fields[columns_->label];
     check(line, text.size(), label);
     const std::uint64_t offset =
         line.offset + static_cast<std::uint64_t>(text.data() - line.text.data());
@@ -246,11 +318,13 @@ class LabelledReader {
 
   std::string_view who_;
   std::size_t bytes_;
-  bool closed_;                 // no other labels than those that were known before
+  bool closed_;  // no other labels than those that were known before
+  std::optional<TextColumns> columns_;
   bool titled_ = false;         // whether a line of the file says which column is the label
   std::optional<bool> folded_;  // whether the lines of the file say their fold
   LabelledTexts found_;
   std::map<std::string, std::int32_t, std::less<>> numbers_;  // of labels
+  std::map<std::string, fs::path> folders_;                   // by their labels
 };
 
 }  // namespace
@@ -262,7 +336,7 @@ LabelledTexts read_labelled_texts(std::string_view who, const fs::path& data, st
   const bool of_files = !fs::is_directory(data, ignored);
   const auto has_folders = [&](const fs::path& path) {
     return std::ranges::any_of(reader.entries(path),
-                               [&](const fs::path& p) { return fs::is_directory(p, ignored); });
+                               [&](const fs::path& p) { return reader.is_directory(p); });
   };
   if (of_files || !has_folders(data)) {
     const SplitFiles files = split_files(who, data);
@@ -277,6 +351,8 @@ LabelledTexts read_labelled_texts(std::string_view who, const fs::path& data, st
   } else {
     reader.directory(data, std::nullopt);
   }
+  reader.check_folders();
+  reader.check_labels(data);
   LabelledTexts found = std::move(reader).found();
   require(!found.texts.empty(),
           "[{}] {} has no texts; need a directory per class with a file per text", who,

@@ -18,6 +18,11 @@ std::string_view PathfinderTask::idle(std::string_view option) const {
   return config_.source.idle(option, {});
 }
 
+void PathfinderTask::open() {
+  ClassTask::open();
+  check_size(kName, trained_, size());
+}
+
 std::string PathfinderTask::describe() const { return "dashed paths, " + describe_splits(); }
 
 LabelledSplits PathfinderTask::read() const {

@@ -27,6 +27,11 @@ LabelledSplits splits_of(const ImageSet& training, const ImageSet& test) {
 
 TaskOptions PixelTask::options() const { return options_of(config_); }
 
+void PixelTask::open() {
+  ClassTask::open();
+  check_size(kName, trained_, size());
+}
+
 std::string PixelTask::describe() const { return "pixels of images, " + describe_splits(); }
 
 LabelledSplits PixelTask::read() const { return read_pixels(config_.data); }

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "longspan/tasks/classes/class_task.h"
+#include "longspan/tasks/image_size.h"
 
 namespace longspan {
 
@@ -34,13 +35,18 @@ class PixelTask final : public ClassTask {
   TaskOptions options() const override;
   bool needs_data() const override { return true; }
   std::string describe() const override;
+  void open() override;
+  TaskOptions learned() const override { return facts_of(size()); }
+  void use_learned(const TaskOptions& facts) override { trained_ = image_size_from(kName, facts); }
 
  private:
   LabelledSplits read() const override;
   std::size_t vocabulary_size() const override { return 256; }
-  std::size_t longest() const override { return splits().training.longest(); }
+  std::size_t longest() const override { return opened() ? splits().training.longest() : 0; }
+  ImageSize size() const { return ImageSize::of_pixels(longest()); }
 
   Config config_;
+  ImageSize trained_;
 };
 
 }  // namespace longspan

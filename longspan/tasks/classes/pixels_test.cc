@@ -28,6 +28,26 @@ TEST(Pixels, AreTheBytesOfTheImages) {
   }
 }
 
+TEST(Pixels, OtherSizesThanTrainedAreRefused) {
+  const std::string data = LONGSPAN_SOURCE_DIR "/data/mnist-small";
+  PixelTask trained({.data = data});
+  EXPECT_EQ(trained.needs().vocabulary, 256U) << "which is known before it is opened";
+  trained.open();
+  EXPECT_EQ(trained.learned(), (TaskOptions{{"height", "28"}, {"width", "28"}}));
+  PixelTask same({.data = data});
+  same.use_learned(trained.learned());
+  same.open();
+  PixelTask other({.data = data});
+  other.use_learned({{"height", "6"}, {"width", "6"}});
+  EXPECT_EQ(message_of([&] { other.open(); }),
+            "[pixels] 28x28 images; the model was trained on 6x6");
+  EXPECT_EQ(message_of([&] {
+              other.use_learned({{"height", "6"}});
+            }),
+            "[pixels] width is ''; need a whole number from 1 to 1e9");
+  EXPECT_EQ(ImageSize::of_pixels(12), (ImageSize{1, 12}));
+}
+
 std::string record(char label, char red, char green, char blue) {
   return label + std::string(1024, red) + std::string(1024, green) + std::string(1024, blue);
 }

@@ -3,7 +3,9 @@
 // Data, in the shapes that people have them:
 //   a directory of directories   one per class, a text in every file; or train/ and test/ of such
 //   lines of JSON                {"text": …, "label": …}, and perhaps "fold" or "split"
-//   lines with a tab             label and text, or text and label below a line of these titles
+//   lines with a tab             label and text; below a line of titles that has "label" and "text"
+//                                they are these columns, in any order and among others
+// What is hidden, its name beginning with a dot, is none of them.
 // Texts stay in their files, which may be larger than memory (example_files.h).
 // Classes are sorted by name, numbers by value; other data than a model was trained on have its
 // classes by their names. Of folds the last fifth is for testing and the tenth before it for

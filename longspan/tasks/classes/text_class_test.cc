@@ -52,6 +52,11 @@ TEST(TextClass, ReadsColumnsInEitherOrder) {
   EXPECT_EQ(first("pos\tgood film\nneg\tbad\tfilm\n"), "good film 1");
   EXPECT_EQ(first("label\ttext\npos\tgood film\nneg\tbad film\n"), "good film 1");
   EXPECT_EQ(first("Source\tTarget\ngood film\t1\nbad film\t0\n"), "good film 1");
+  EXPECT_EQ(first("id\tlabel\ttext\n7\tpos\tgood\tfilm\n8\tneg\tbad film\n"), "good\tfilm 1");
+  EXPECT_EQ(first("Text\tid\tLabel\ngood film\t7\tpos\nbad film\t8\tneg\n"), "good film 1");
+  EXPECT_EQ(message_of([&] { first("id\ttext\tlabel\n1\tgood film\n"); }),
+            "[text-class] " + (scratch / "a_train.tsv").string() +
+                ":2: 2 columns; need 3, as the titles say");
 }
 
 TEST(TextClass, TitlesMayBeInEitherCase) {
@@ -77,7 +82,7 @@ TEST(TextClass, TextsInThePlaceOfLabelsAreNoticed) {
 // Of the data that a model was trained on; others may lack some.
 TEST(TextClass, ClassesKeepTheirNames) {
   const testing::TemporaryDirectory scratch;
-  testing::write_bytes(scratch / "a.tsv", "cat\ta\ndog\tb\nowl\tc\n");
+  testing::write_bytes(scratch / "a.tsv", "cat\ta\ndog\tb\nowl\tc\nowl\td\n");
   TextClassTask trained({.data = (scratch / "a.tsv").string()});
   trained.open();
   const std::vector<std::string> names = {"cat", "dog", "owl"};
@@ -146,6 +151,66 @@ TEST(TextClass, ReadsADirectoryPerClass) {
   EXPECT_EQ(inner.examples(Split::kAll), 2U) << "no splits, and unsup is no class";
 }
 
+TEST(TextClass, HiddenFilesAreNoTexts) {
+  const testing::TemporaryDirectory scratch;
+  for (const char* name : {"a/1", "a/2", "b/1", "b/2", ".git/HEAD", "a/.DS_Store", ".DS_Store"}) {
+    std::filesystem::create_directories((scratch / name).parent_path());
+    testing::write_bytes(scratch / name, "some text");
+  }
+  TextClassTask task({.data = scratch.path().string()});
+  task.open();
+  EXPECT_EQ(task.examples(Split::kAll), 4U);
+  EXPECT_EQ(task.class_names(), (std::vector<std::string>{"a", "b"}));
+}
+
+// Refused while it is learned what the classes are, and no matter later.
+TEST(TextClass, AClassHasAnExample) {
+  const testing::TemporaryDirectory scratch;
+  for (const char* name : {"train/a/1", "train/a/2", "train/b/1", "test/a/1"}) {
+    std::filesystem::create_directories((scratch / name).parent_path());
+    testing::write_bytes(scratch / name, "some text");
+  }
+  std::filesystem::create_directory(scratch / "test" / "b");
+  const std::string data = scratch.path().string();
+  TextClassTask task({.data = data});
+  task.open();
+  EXPECT_EQ(task.examples(Split::kTest), 1U) << "b has its examples in another split";
+  std::filesystem::create_directory(scratch / "train" / "c");
+  EXPECT_EQ(message_of([&] { TextClassTask({.data = data}).open(); }),
+            "[text-class] " + (scratch / "train" / "c").string() +
+                " has no example; need one, or no such directory");
+  TextClassTask judged({.data = data});
+  judged.use_classes({"a", "b"});
+  judged.open();
+  EXPECT_EQ(judged.examples(Split::kAll), 4U);
+}
+
+TEST(TextClass, ClassesHaveSeveralTexts) {
+  const testing::TemporaryDirectory scratch;
+  const std::string file = (scratch / "a.jsonl").string();
+  std::string lines;
+  for (int i = 0; i < 3; ++i) lines += fmt::format("{{\"text\": \"a\", \"label\": {}}}\n", i);
+  testing::write_bytes(file, lines);
+  EXPECT_EQ(message_of([&] { TextClassTask({.data = file}).open(); }),
+            "[text-class] " + file + ": 3 labels of 3 texts; need several texts of a label");
+  const std::string columns = (scratch / "a.tsv").string();
+  testing::write_bytes(columns, "some words\t0\nmore words\t1\nothers\t0\n");
+  EXPECT_EQ(message_of([&] { TextClassTask({.data = columns}).open(); }),
+            "[text-class] " + columns +
+                ": 3 labels of 3 texts; need the label first in a line, or a first line "
+                "'text<tab>label'");
+}
+
+TEST(TextClass, LinksThatLeadNowhereHaveASentence) {
+  const testing::TemporaryDirectory scratch;
+  std::filesystem::create_directory(scratch / "a");
+  testing::write_bytes(scratch / "a" / "1", "text");
+  std::filesystem::create_symlink("loop", scratch / "loop");
+  EXPECT_EQ(message_of([&] { TextClassTask({.data = scratch.path().string()}).open(); }),
+            "[text-class] " + (scratch / "loop").string() +
+                " could not be read: Too many levels of symbolic links");
+}
+
 TEST(TextClass, BadLinesAreRefusedByTheirNumber) {
   const testing::TemporaryDirectory scratch;
   const std::string file = (scratch / "a.jsonl").string();
@@ -165,9 +230,10 @@ TEST(TextClass, BadLinesAreRefusedByTheirNumber) {
             at + "a \"fold\", which lines before have not; need it in all lines or in none");
   EXPECT_EQ(why(R"({"text": "a", "label": 1, "split": "holdout"})"),
             at + "split 'holdout'; need train, valid or test");
+  EXPECT_EQ(why(R"({"text": "a", "label": 1, "label": 2})"), at + "the key 'label' appears twice");
   EXPECT_EQ(why("plain"), at + "neither JSON nor a tab; need a label, a tab and a text");
   EXPECT_EQ(why(R"({"text": "a", "label": 1})"),
-            "[text-class] " + file + ": all 2 examples are of class 0; need two classes");
+            "[text-class] " + file + ": all 2 examples are of class '1'; need two classes");
   EXPECT_EQ(why(R"({"text": "a", "label": ""})"), at + "a label of 0 bytes; need 1 to 256");
   std::filesystem::create_directories(scratch / "none" / "a");
   EXPECT_NE(message_of([&] {

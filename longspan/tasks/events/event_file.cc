@@ -8,10 +8,10 @@
 #include <optional>
 
 #include "longspan/base/error.h"
-#include "longspan/base/number.h"
 #include "longspan/io/file.h"
 #include "longspan/io/json_file.h"
 #include "longspan/io/text_lines.h"
+#include "longspan/tasks/events/event_columns.h"
 
 namespace longspan {
 
@@ -40,7 +40,7 @@ struct EventPlace {
 };
 
 EventPlace place_of(const TextLine& line, std::span<const double> edges) {
-  return {fmt::format("[{}] {}:{}", line.who, line.path->string(), line.number), edges};
+  return {line.place(), edges};
 }
 
 // A time and a type, as a file has them: none where it is no number.
@@ -149,56 +149,11 @@ std::vector<EventSequence> of_lines(std::string_view who, const std::filesystem:
   std::vector<EventSequence> all;
   read_lines(who, path, [&](const TextLine& line) {
     const json value = json::parse(line.text, nullptr, /*allow_exceptions=*/false);
+    refuse_repeated_keys(line.place(), line.text);
     all.push_back(sequence_of(place_of(line, edges), value));
   });
   return all;
 }
-
-std::vector<std::string_view> columns_of(std::string_view line) {
-  std::vector<std::string_view> fields;
-  while (true) {
-    const std::size_t end = line.find(',');
-    std::string_view field = line.substr(0, end);
-    while (field.starts_with(' ')) field.remove_prefix(1);
-    while (field.ends_with(' ')) field.remove_suffix(1);
-    fields.push_back(field);
-    if (end == std::string_view::npos) return fields;
-    line.remove_prefix(end + 1);
-  }
-}
-
-// Which column is what. A first line of titles, which has no number, may say so; otherwise they are
-// sequence,time,type or time,type or time.
-struct EventColumns {
-  std::size_t count;
-  std::optional<std::size_t> sequence, type;
-  std::size_t time = 0;
-
-  explicit EventColumns(std::size_t columns) : count(columns), time(columns == 3 ? 1 : 0) {
-    if (count == 3) sequence = 0;
-    if (count >= 2) type = count - 1;
-  }
-  void read_titles(std::span<const std::string_view> titles) {
-    constexpr std::array<std::string_view, 5> kTimes = {"time", "t", "times", "timestamp",
-                                                        "time_since_start"};
-    constexpr std::array<std::string_view, 6> kTypes = {"type", "m",          "types",
-                                                        "mark", "type_event", "event"};
-    const auto place = [&](const auto& names) -> std::optional<std::size_t> {
-      for (const std::string_view name : names) {
-        for (std::size_t i = 0; i < titles.size(); ++i) {
-          if (lower_case(titles[i]) == name) return i;
-        }
-      }
-      return std::nullopt;
-    };
-    const auto times = place(kTimes);
-    const auto types = place(kTypes);
-    if (!times || (count >= 2 && !types)) return;
-    time = *times;
-    type = types;
-    if (count == 3) sequence = 3 - *times - *types;
-  }
-};
 
 std::vector<EventSequence> of_table(std::string_view who, const std::filesystem::path& path,
                                     std::span<const double> edges) {
@@ -207,25 +162,26 @@ std::vector<EventSequence> of_table(std::string_view who, const std::filesystem:
   std::optional<EventColumns> columns;
   read_lines(who, path, [&](const TextLine& line) {
     const EventPlace place = place_of(line, edges);
-    const std::vector<std::string_view> fields = columns_of(line.text);
-    const bool first = !columns;
-    if (first) columns.emplace(fields.size());
-    place.require(columns->count <= 3 && fields.size() == columns->count,
-                  "{} fields; need {}time,type{}", fields.size(),
-                  columns->count == 3 ? "sequence," : "",
-                  first ? " or sequence,time,type" : ", as above");
-    const auto is_number = [](std::string_view field) {
-      return detail::decimal_from(field).has_value();
-    };
-    if (first && std::ranges::none_of(fields, is_number)) return columns->read_titles(fields);
+    const std::vector<std::string_view> fields = comma_fields(line.text);
+    constexpr std::size_t kMostFields = 3;
+    if (!columns) {
+      place.require(fields.size() <= kMostFields, "{} fields; need time,type or sequence,time,type",
+                    fields.size());
+      const auto is_number = [](std::string_view field) { return plain_number(field).has_value(); };
+      const bool titled = std::ranges::none_of(fields, is_number);
+      columns = titled ? EventColumns::titled(line, fields) : EventColumns(fields.size());
+      if (titled) return;
+    }
+    if (fields.size() != columns->count) {
+      place.require(false, "{} fields; need {}, as above", fields.size(), columns->text());
+    }
     const std::string_view time = fields[columns->time];
     const std::string_view type = columns->type ? fields[*columns->type] : "0";
     const std::string_view name = columns->sequence ? fields[*columns->sequence] : "";
     const auto [found, fresh] = places.try_emplace(std::string(name), all.size());
     if (fresh) all.emplace_back();
     const auto shown = [](std::string_view field) { return fmt::format("'{}'", printable(field)); };
-    add_event(place,
-              {detail::decimal_from(time), detail::decimal_from(type), shown(time), shown(type)},
+    add_event(place, {plain_number(time), plain_number(type), shown(time), shown(type)},
               all[found->second]);
   });
   require(!all.empty(), "[{}] {} has a header alone; need events", who, path.string());

@@ -4,8 +4,8 @@
 //                   {"times": …, "types": …}, {"time_since_start": …, "type_event": …}    the same
 //                   [{"time_since_start": 0.5, "type_event": 0}, …]                 event by event
 //   .json           a list of such sequences (EasyTPP)
-//   .csv            time,type or sequence,time,type in every line, below a header or none; a time
-//                   alone is of type 0
+//   .csv            time,type or sequence,time,type in every line, or a time alone; below titles
+//                   (event_columns.h) in any order; without a type events are of type 0
 //
 // A type is a whole number, or, with edges e_1 < e_2 < …, any number: how many edges are not above
 // it.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "longspan/tasks/events/event_columns.h"
 #include "longspan/testing/temporary_directory.h"
 
 namespace longspan {
@@ -79,6 +80,7 @@ TEST(EventFile, BadLinesHaveASentence) {
   EXPECT_EQ(
       why("{\"t\":[1,2],\"m\":[0,1.5]}"),
       "the type of event 1 is 1.5; need a whole number from 0 to 4095, or --edges between numbers");
+  EXPECT_EQ(why("{\"t\":[1],\"m\":[0],\"t\":[2]}"), "the key 't' appears twice");
   EXPECT_EQ(why("[]"), "a list of no events; need one at least");
   EXPECT_EQ(why("[{\"time\":1,\"type\":0},{\"time\":2}]"),
             "event 1 has no time and type; need \"time_since_start\" and \"type_event\"");
@@ -104,6 +106,40 @@ TEST(EventFile, TitlesSayWhichColumnIsWhat) {
   EXPECT_EQ(read("mark,t\n1,0.5\n0,0.75\n")[0].types, (std::vector<std::int32_t>{1, 0}));
 }
 
+TEST(EventFile, SequencesMayHaveOneType) {
+  const Sequences want = {{{0.0, 1.0}, {0, 0}}, {{0.5}, {0}}};
+  expect_same(read("a.csv", "sequence,time\n0,0\n1,0.5\n0,1\n"), want);
+  expect_same(read("a.csv", "time,sequence\n0,0\n0.5,1\n1,0\n"), want);
+  expect_same(read("a.csv", "\"id\",\"time\"\n\"x\",0\n\"y\",0.5\nx,1\n"), want);
+}
+
+TEST(EventFile, TitlesAreKnownAndOnce) {
+  const TemporaryDirectory scratch;
+  const auto why = [&](const std::string& titles) {
+    write_bytes(scratch / "x.csv", titles + "\n1,0,0\n");
+    const std::string message = message_of([&] { read_events("events", scratch / "x.csv"); });
+    const std::string opening = "[events] " + (scratch / "x.csv").string() + ":1: ";
+    const std::string end = "; need " + event_titles_text() + ", each once";
+    EXPECT_TRUE(message.starts_with(opening) && message.ends_with(end)) << message;
+    return message.substr(opening.size(), message.size() - opening.size() - end.size());
+  };
+  EXPECT_EQ(why("time,type,type"), "the titles 'type' and 'type' say the same");
+  EXPECT_EQ(why("time,mark,Type"), "the titles 'mark' and 'Type' say the same");
+  EXPECT_EQ(why("time,time"), "the titles 'time' and 'time' say the same");
+  EXPECT_EQ(why("sequence,time,seq"), "the titles 'sequence' and 'seq' say the same");
+  EXPECT_EQ(why("time,type,amount"), "unknown title 'amount'");
+  EXPECT_EQ(why("time,foo"), "unknown title 'foo'");
+  EXPECT_EQ(why("type"), "no title of times");
+  EXPECT_EQ(why("type,sequence"), "no title of times");
+}
+
+TEST(EventFile, DocumentationHasTheTitles) {
+  EXPECT_NE(
+      testing::read_bytes(LONGSPAN_SOURCE_DIR "/docs/tasks/events.md").find(event_titles_text()),
+      std::string::npos)
+      << event_titles_text();
+}
+
 TEST(EventFile, BadTablesHaveASentence) {
   const TemporaryDirectory scratch;
   const auto path = scratch / "x.csv";
@@ -126,6 +162,8 @@ TEST(EventFile, BadTablesHaveASentence) {
             ":2: the time of event 1 is 1 after 2; need times that do not go backwards");
   EXPECT_EQ(why("2,0\nx,0\n"),
             ":2: the time of event 1 is 'x'; need a number from -1e+15 to 1e+15");
+  EXPECT_EQ(why("2,0\n5k,0\n"),
+            ":2: the time of event 1 is '5k'; need a number from -1e+15 to 1e+15");
   EXPECT_EQ(why("2,0\n3,2.5\n"),
             ":2: the type of event 1 is '2.5'; need a whole number from 0 to 4095, or --edges "
             "between numbers");

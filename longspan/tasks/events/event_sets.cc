@@ -5,6 +5,7 @@
 #include "longspan/base/error.h"
 #include "longspan/base/number.h"
 #include "longspan/tasks/classes/split_files.h"
+#include "longspan/tasks/events/event_columns.h"
 #include "longspan/tasks/events/event_file.h"
 
 namespace longspan {
@@ -31,13 +32,14 @@ void divide_by_time(const EventSequence& whole, EventSets& sets) {
 
 std::vector<double> edges_of(std::string_view text) {
   std::vector<double> edges;
-  for (std::string_view left = text; !left.empty();) {
+  for (std::string_view left = text; !text.empty();) {
     const std::size_t end = std::min(left.find(','), left.size());
-    const auto edge = detail::decimal_from(left.substr(0, end));
+    const auto edge = plain_number(left.substr(0, end));
     require(edge && (edges.empty() || *edge > edges.back()),
             "[{}] --edges is '{}'; need rising numbers with commas between", kWho, text);
     edges.push_back(*edge);
-    left.remove_prefix(std::min(end + 1, left.size()));
+    if (end == left.size()) break;
+    left.remove_prefix(end + 1);
   }
   return edges;
 }

@@ -219,9 +219,9 @@ std::string EventsTask::describe() const {
     for (const EventSequence& e : set.sequences) count += e.times.size();
     return count;
   };
-  return fmt::format(
-      "events of {} types, {} to train, {} to validate, {} to test, one every {:.4g}", types_,
-      events(training_), events(validation_), events(test_), unit_);
+  return fmt::format("events of {}, {} to train, {} to validate, {} to test, one every {:.4g}",
+                     counted(types_, "type"), events(training_), events(validation_), events(test_),
+                     unit_);
 }
 
 ModelNeeds EventsTask::needs() const {

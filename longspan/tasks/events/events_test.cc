@@ -176,6 +176,8 @@ TEST(Events, AreDividedByTime) {
   EXPECT_EQ(task.batch(Split::kTest, {.first = 0, .count = 1}, memory).length, 5);
   EXPECT_EQ(message_of([] { EventsTask({.window = 3.0, .division = Division::kTime}); }),
             "[events] --window with --division time, whose parts begin later; need one of them");
+  EXPECT_EQ(message_of([] { EventsTask({.edges = "1,2,"}); }),
+            "[events] --edges is '1,2,'; need rising numbers with commas between");
   EXPECT_EQ(message_of([] { EventsTask({.edges = "1,1"}); }),
             "[events] --edges is '1,1'; need rising numbers with commas between");
   EXPECT_EQ(

@@ -7,6 +7,7 @@
 
 #include "longspan/base/error.h"
 #include "longspan/io/file.h"
+#include "longspan/io/json_file.h"
 #include "longspan/io/text_lines.h"
 #include "longspan/tasks/classes/split_files.h"
 
@@ -85,6 +86,7 @@ class PairReader {
 
   void read_json(const TextLine& line) {
     const nlohmann::json object = nlohmann::json::parse(line.text, nullptr, false);
+    refuse_repeated_keys(line.place(), line.text);
     line.require(object.is_object(),
                  "not a JSON object; need {{\"text1\": …, \"text2\": …, \"label\": …}}");
     const auto text = [&](const char* key) -> const std::string& {

@@ -116,6 +116,8 @@ TranslateTask::Texts TranslateTask::read() const {
 
 void TranslateTask::open() {
   const Texts texts = read();
+  require(!texts.training.empty(), "[translate] {} has no pairs to train on; need at least one",
+          config_.source.data);
   if (!vocabulary_) {
     std::string all;
     for (const std::vector<TextPair>* set : {&texts.training, &texts.validation, &texts.test}) {
@@ -134,8 +136,6 @@ void TranslateTask::open() {
   encoded(texts.training, training_);
   encoded(texts.validation, validation_);
   encoded(texts.test, test_);
-  require(!training_.empty(), "[translate] {} has no pairs to train on; need at least one",
-          config_.source.data);
 }
 
 std::string TranslateTask::checksum() const {
