@@ -71,7 +71,7 @@ TEST(ComparedLayers, NeedOutputsOfProjections) {
   c.embedding_width = 6;
   c.tied = false;
   EXPECT_EQ(said("mempepita", c),
-            "[rule] the outputs of a projected embedding, or one that is normed before its "
+            "[rule] the outputs of a projected embedding, a stem, or one that is normed before its "
             "positions, cannot be compared between two passes; need backpropagation");
 }
 

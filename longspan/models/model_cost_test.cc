@@ -65,7 +65,7 @@ TEST_P(MeteredModel, CountsWhatCostSaysOnRandomShapes) {
     shape.batch = testing::sequences_for(c.config, 1 + random_below(key, 4 * i, 4));
     shape.length = 1 + random_below(key, 4 * i + 1, c.config.max_length);
     if (shape.source_length > 0) {
-      shape.source_length = 1 + random_below(key, 4 * i + 2, c.config.max_length);
+      shape.source_length = 1 + random_below(key, 4 * i + 2, longest_source(c.config));
     }
     shape.padded = random_below(key, 4 * i + 3, 2) == 1;
     SCOPED_TRACE(fmt::format("batch {} length {} source {} padded {}", shape.batch, shape.length,

@@ -25,7 +25,7 @@ TEST_P(PlannedModel, TrainingTakesWhatWasBooked) {
       shape.batch = testing::sequences_for(c.config, 1 + random_below(key, 3 * i, 5));
       shape.length = 1 + random_below(key, 3 * i + 1, c.config.max_length);
       if (shape.source_length > 0) {
-        shape.source_length = 1 + random_below(key, 3 * i + 2, c.config.max_length);
+        shape.source_length = 1 + random_below(key, 3 * i + 2, longest_source(c.config));
       }
     }
     set_thread_count(1 + static_cast<int>(i % 3));  // each thread has scratch of its own

@@ -19,6 +19,7 @@ Role role_by_name(const Parameter& p) {
   if (p.name.starts_with("head.output.")) return Role::kLastLayer;
   if (p.name.starts_with("head.") || p.name.starts_with("sentence_head.")) return Role::kHead;
   if (holds(p.name, "embedding.")) return Role::kEmbedding;
+  if (p.name.ends_with(".gamma")) return Role::kMechanism;  // of what it sums up itself
   if (holds(p.name, "_norm.") || p.name.ends_with("coder.norm.weight") ||
       p.name.ends_with("coder.norm.bias")) {
     return Role::kNorm;

@@ -29,8 +29,18 @@ FlashConfig window_of(const TransientGlobalConfig& c) {
 
 Parameter& table_of_stack(const AttentionSite& site, std::size_t buckets) {
   const std::string name = site.stack + ".global_distances";
-  if (Parameter* known = site.parameters.find(name)) return *known;
-  return site.parameters.declare(name, buckets, site.heads, Initializer::normal(site.deviation));
+  Parameter* table = site.parameters.find(name);
+  if (table == nullptr) {
+    table =
+        &site.parameters.declare(name, buckets, site.heads, Initializer::normal(site.deviation));
+    table->place.block.reset();  // of the whole stack
+  }
+  require(
+      table->rows == buckets && table->cols == site.heads,
+      "[transient-global] the table {} has {} buckets for {} heads; the layers of a stack share "
+      "it, and this one has {} for {}",
+      name, table->rows, table->cols, buckets, site.heads);
+  return *table;
 }
 
 }  // namespace
