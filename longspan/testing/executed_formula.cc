@@ -304,7 +304,8 @@ Cost Formula::latent(const Site& site) const {
             linear(rows, o.query_rank, queries, false);
   }
   cost += core_at(c_, batch_, site, {.d = o.nope + o.rope, .e = o.value, .drops = drops()});
-  const Work rotary = flops(Kind::kRotary, 3 * rows * (h + 1) * turning_channels(c_, site, o.rope));
+  const Count turning = o.rope > 0 ? turning_channels(c_, site, o.rope) : 0;
+  const Work rotary = flops(Kind::kRotary, 3 * rows * (h + 1) * turning);
   cost.forward += rotary;
   cost.backward += rotary;
   cost.backward += flops(Kind::kAdd, (h - 1) * rows * o.rope);

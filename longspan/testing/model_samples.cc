@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 
@@ -248,6 +249,18 @@ constexpr std::array<std::string_view, 4> kOtherWirings = {"sandwich", "reordere
                                                            "parallel-shared"};
 constexpr std::array<std::string_view, 3> kQueryNorms = {"none", "head", "whole"};
 
+// Of what a layer may turn: a head, or of latent attention a part of one.
+std::size_t narrowest_turned(const ModelConfig& c) {
+  std::size_t width = c.head_width > 0 ? c.head_width : c.d_model / c.heads;
+  if (c.head_width == 0 && c.decoder_heads > 0) {
+    width = std::min(width, c.d_model / c.decoder_heads);
+  }
+  const std::size_t rope = c.attention.find("rope=");
+  if (rope == std::string::npos) return width;
+  const std::size_t part = std::stoul(c.attention.substr(rope + 5));
+  return part > 0 ? std::min(width, part) : width;
+}
+
 std::string draw_rotary_turn(Draws& draw, std::size_t d_head) {
   if (draw.once_in(5)) return "none";
   const std::size_t r = 2 * draw.between(1, d_head / 2);
@@ -369,11 +382,9 @@ ModelCase sample_released(std::uint64_t n) {
   draw_exact(draw, c);
   draw_sides(draw, sample);
   if (c.positions == PositionKind::kRotary) {
-    const std::size_t d_head = c.head_width > 0 ? c.head_width : c.d_model / c.heads;
-    const std::size_t other =
-        c.head_width > 0 || c.decoder_heads == 0 ? d_head : c.d_model / c.decoder_heads;
-    c.rotary = draw_rotary_turn(draw, std::min(d_head, other));
-    if (draw.once_in(2)) c.rotary += "|" + draw_rotary_turn(draw, std::min(d_head, other));
+    const std::size_t width = narrowest_turned(c);
+    c.rotary = draw_rotary_turn(draw, width);
+    if (draw.once_in(2)) c.rotary += "|" + draw_rotary_turn(draw, width);
   }
   draw_wiring(draw, c);
   draw_widths(draw, c);
