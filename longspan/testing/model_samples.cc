@@ -207,42 +207,6 @@ ModelCase sample_guest(std::uint64_t n) {
   return sample;
 }
 
-ModelCase sample_stem(std::uint64_t n) {
-  ModelCase sample = sample_model(n);
-  ModelConfig& c = sample.config;
-  BatchShape& shape = sample.shape;
-  Draws draw(~n);
-  const bool both = c.family == Family::kEncoderDecoder;
-  if (!both) {
-    c.family = Family::kEncoder;
-    c.token_types = 0;
-    shape.padded = shape.typed = false;
-    if (c.head == HeadKind::kLanguage) {
-      c.head = draw.once_in(2) ? "classifier" : "tagger";
-      c.classes = draw.between(2, 5);
-      c.pool = draw.once_in(2) ? "mean" : "last";
-    }
-  }
-  c.channels = draw.between(1, 4);
-  std::size_t& length = both ? shape.source_length : shape.length;
-  if (draw.once_in(2)) {
-    c.stem = StemKind::kSound;
-    if (both && draw.once_in(2)) c.max_source_length = length + draw.below(3);
-  } else {
-    c.stem = StemKind::kPatches;
-    c.patch = draw.between(1, 4);
-    const std::size_t side = draw.between(1, 4);
-    c.image = side * c.patch;
-    c.class_token = draw.once_in(2);
-    c.stem_bias = draw.once_in(2);
-    length = side * side + (c.class_token ? 1 : 0);
-  }
-  const bool exact = c.attention == "flash" || c.attention == "full";
-  if (exact && draw.once_in(2)) c.attention += ":key_bias=false";
-  sample.name += fmt::format(" {} {} {}", c.stem, c.head, c.attention);
-  return sample;
-}
-
 namespace {
 
 constexpr std::array<std::string_view, 4> kOtherWirings = {"sandwich", "reordered", "parallel",
@@ -390,6 +354,44 @@ ModelCase sample_released(std::uint64_t n) {
   draw_widths(draw, c);
   draw_outputs(draw, c);
   sample.name = fmt::format("released {} {} {} {}", sample.name, c.wiring, c.head, c.attention);
+  return sample;
+}
+
+ModelCase sample_stem(std::uint64_t n) {
+  ModelCase sample = sample_model(n);
+  ModelConfig& c = sample.config;
+  BatchShape& shape = sample.shape;
+  Draws draw(~n);
+  const bool both = c.family == Family::kEncoderDecoder;
+  if (!both) {
+    c.family = Family::kEncoder;
+    c.token_types = 0;
+    shape.padded = shape.typed = false;
+    if (c.head == HeadKind::kLanguage) {
+      c.head = draw.once_in(2) ? "classifier" : "tagger";
+      c.classes = draw.between(2, 5);
+      c.pool = draw.once_in(2) ? "mean" : "last";
+    }
+  }
+  c.channels = draw.between(1, 4);
+  std::size_t& length = both ? shape.source_length : shape.length;
+  if (draw.once_in(2)) {
+    c.stem = StemKind::kSound;
+    if (both && draw.once_in(2)) c.max_source_length = length + draw.below(3);
+  } else {
+    c.stem = StemKind::kPatches;
+    c.patch = draw.between(1, 4);
+    const std::size_t side = draw.between(1, 4);
+    c.image = side * c.patch;
+    c.class_token = draw.once_in(2);
+    c.stem_bias = draw.once_in(2);
+    length = side * side + (c.class_token ? 1 : 0);
+  }
+  const bool exact = c.attention == "flash" || c.attention == "full";
+  if (exact && draw.once_in(2)) c.attention += ":key_bias=false";
+  draw_wiring(draw, c);
+  draw_widths(draw, c);
+  sample.name += fmt::format(" {} {} {}", c.stem, c.head, c.attention);
   return sample;
 }
 

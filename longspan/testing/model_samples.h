@@ -11,7 +11,7 @@ namespace longspan::testing {
 ModelCase sample_model(std::uint64_t n);
 // The same with what is not attention and not one feed-forward: mixers, experts.
 ModelCase sample_guest(std::uint64_t n);
-// The same with an encoder that reads images or sound.
+// The same with an encoder that reads images or sound, of other widths, wirings and norms too.
 ModelCase sample_stem(std::uint64_t n);
 // Either, with what released models have: other widths, wirings, norms, biases, rotary positions and
 // heads, and the options of exact attention.
