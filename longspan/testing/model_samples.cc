@@ -300,7 +300,10 @@ void draw_wiring(Draws& draw, ModelConfig& c) {
     c.streams = StreamEnd::kMean;
   }
   c.first_norm = c.wiring != Wiring::kPreNorm || draw.once_in(2);
-  if (c.stages.empty() && draw.once_in(4)) {
+  // The matrices of latent attention are of other shapes than those of its neighbours.
+  const bool alike =
+      !c.attention.starts_with("latent") || c.attention.find('|') == std::string::npos;
+  if (c.stages.empty() && alike && draw.once_in(4)) {
     c.shared_layers = true;
     c.frozen_layers = 0;
   }
