@@ -42,8 +42,9 @@ void print_heading(const CostReport& report) {
   }
   print_wrapped(
       "", fmt::format("{} of {}, width {}, {} heads, FFN {}, vocabulary {}; {} attention", c.family,
-                      blocks, c.d_model, c.heads, w.d_ff(), c.vocab, c.attention) +
-              (c.feed_forward == "dense" ? "" : ", " + c.feed_forward) +
+                      blocks, c.d_model, c.heads, w.d_ff(), c.vocab,
+                      turns_in_words(c.attention, c.layers)) +
+              (c.feed_forward == "dense" ? "" : ", " + turns_in_words(c.feed_forward, c.layers)) +
               (c.stages.empty() ? "" : ", stages " + c.stages));
   const ParameterCounts& p = report.parameters;
   const std::string trained =

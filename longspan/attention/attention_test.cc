@@ -131,7 +131,7 @@ TEST(Registry, SuggestsTheNearestName) {
   EXPECT_EQ(error_of([] { abilities_of("flsh"); }).substr(0, 64),
             "[attention] unknown mechanism 'flsh'; did you mean 'flash'? Know");
   EXPECT_EQ(error_of([] { abilities_of("full:blok=3"); }),
-            "[full] unknown option 'blok'; need key_bias");
+            "[full] unknown option 'blok'; need one of key_bias");
 }
 
 TEST(VisiblePairs, AgreesWithCounting) {

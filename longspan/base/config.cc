@@ -59,9 +59,6 @@ void throw_unknown(std::string_view who, std::string_view what, std::string_view
     list += k;
   }
   if (known.empty()) throw Error(fmt::format("[{}] unknown {} '{}'; it has none", who, what, name));
-  if (known.size() == 1) {
-    throw Error(fmt::format("[{}] unknown {} '{}'; need {}", who, what, name, list));
-  }
   const std::string_view meant = similar(name, known);
   throw Error(meant.empty()
                   ? fmt::format("[{}] unknown {} '{}'; need one of {}", who, what, name, list)

@@ -38,6 +38,27 @@ ModelSummary summarize(const Model& model) {
   return s;
 }
 
+std::string turns_in_words(const std::string& turns, std::size_t layers) {
+  std::vector<std::string> kinds;
+  std::vector<std::size_t> counts;
+  for (std::size_t i = 0; i < layers; ++i) {
+    const std::string turn = turn_of(turns, i);
+    const auto known = std::ranges::find(kinds, turn);
+    if (known == kinds.end()) {
+      kinds.push_back(turn);
+      counts.push_back(1);
+    } else {
+      ++counts[static_cast<std::size_t>(known - kinds.begin())];
+    }
+  }
+  if (kinds.size() < 2) return kinds.empty() ? turns : kinds.front();
+  std::vector<std::string> parts;
+  for (std::size_t k = 0; k < kinds.size(); ++k) {
+    parts.push_back(fmt::format("{} ({} layer{})", kinds[k], counts[k], counts[k] == 1 ? "" : "s"));
+  }
+  return list_in_words(parts);
+}
+
 std::string in_words(const ModelSummary& s, Integer parameters) {
   std::vector<std::string> parts;
   const auto windowed =

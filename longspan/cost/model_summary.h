@@ -25,6 +25,9 @@ struct ModelSummary {
 
 ModelSummary summarize(const Model& model);
 
+// "dense (1 layer), experts:… (59 layers)" of what the layers take in turn.
+std::string turns_in_words(const std::string& turns, std::size_t layers);
+
 // "windows of 4096 in 21 of 42 layers, 8 experts of which 2 are chosen, …"; empty where there is
 // nothing to say.
 std::string in_words(const ModelSummary& summary, Integer parameters);
