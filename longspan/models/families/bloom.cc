@@ -8,17 +8,12 @@ namespace bloom_family {
 
 namespace {
 
-std::size_t either(const ConfigFields& f, const char* one, const char* other) {
-  f.pass_over({one, other});
-  return f.has(one) ? f.size(one) : f.size(other);
-}
-
 ModelConfig config(const ConfigFields& f) {
   ModelConfig c;
   c.family = Family::kDecoder;
-  c.layers = either(f, "n_layer", "num_hidden_layers");
-  c.d_model = either(f, "hidden_size", "n_embed");
-  c.heads = either(f, "n_head", "num_attention_heads");
+  c.layers = f.size_of("n_layer", "num_hidden_layers");
+  c.d_model = f.size_of("hidden_size", "n_embed");
+  c.heads = f.size_of("n_head", "num_attention_heads");
   c.d_ff = 4 * c.d_model;
   c.vocab = f.size("vocab_size");
   c.max_length = f.size("seq_length", 2048);  // what it was trained on; its distances have no end

@@ -36,6 +36,11 @@ class ConfigFields {
   std::size_t size(const char* key, std::size_t otherwise) const {
     return has(key) ? size(key) : otherwise;
   }
+  // By either of two names, the first of which is preferred.
+  std::size_t size_of(const char* one, const char* other) const {
+    pass_over({one, other});
+    return has(one) ? size(one) : size(other);
+  }
   // A number, or a list of them.
   std::vector<std::size_t> sizes(const char* key) const;
   std::vector<std::string> texts(const char* key) const;

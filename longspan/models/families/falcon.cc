@@ -14,11 +14,6 @@ namespace falcon_family {
 
 namespace {
 
-std::size_t either(const ConfigFields& f, const char* one, const char* other) {
-  f.pass_over({one, other});
-  return f.has(one) ? f.size(one) : f.size(other);
-}
-
 void set_form(const ConfigFields& f, ModelConfig& c) {
   const bool grouped = f.flag("new_decoder_architecture", false);
   const bool multi_query = f.flag("multi_query", true);
@@ -37,9 +32,9 @@ void set_form(const ConfigFields& f, ModelConfig& c) {
 ModelConfig config(const ConfigFields& f) {
   ModelConfig c;
   c.family = Family::kDecoder;
-  c.layers = either(f, "num_hidden_layers", "n_layer");
+  c.layers = f.size_of("num_hidden_layers", "n_layer");
   c.d_model = f.size("hidden_size");
-  c.heads = either(f, "num_attention_heads", "n_head");
+  c.heads = f.size_of("num_attention_heads", "n_head");
   c.d_ff = f.size("ffn_hidden_size", 4 * c.d_model);
   c.vocab = f.size("vocab_size");
   c.max_length = f.size("max_position_embeddings", 2048);
