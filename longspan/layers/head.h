@@ -90,6 +90,8 @@ class Head {
   // What reaches each sequence, in equal parts to its real rows. Spoils dpooled.
   static void divide(const Pass& pass, Matrix dpooled, Matrix dx);
 
+  // None behind hidden states.
+  bool has_output() const { return output_.has_value(); }
   const Linear& output() const { return *output_; }
   bool transforms() const { return config_.transform || config_.pool; }
   std::size_t width() const { return config_.width == 0 ? config_.d_model : config_.width; }

@@ -21,7 +21,7 @@ bool carries(const Model& model, const Parameter& p) {
     case Role::kHidden:
       return !p.is_vector && p.place.block > 0U;  // the first has no layer before it
     case Role::kEmbedding:
-      return &p == &model.head().output().weight();
+      return model.head().has_output() && &p == &model.head().output().weight();
     case Role::kNorm:
     case Role::kMechanism:
       break;

@@ -16,7 +16,8 @@ using testing::AttentionProblem;
 void check(const StaggeredConfig& config, std::size_t layer, const AttentionCase& c) {
   SCOPED_TRACE(fmt::format("block {} globals {} layer {}", config.block, config.globals, layer));
   const StaggeredAttention attention(config, layer);
-  const AttentionShape shape = AttentionProblem(c).shape();
+  const AttentionProblem problem(c);  // of which the shape is a view
+  const AttentionShape shape = problem.shape();
   const std::size_t half = config.stagger && layer % 2 == 1 ? config.block / 2 : 0;
   testing::check_pattern(
       attention, c, [&](std::size_t b, std::size_t h, std::size_t i, std::size_t j) {
