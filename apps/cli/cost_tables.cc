@@ -51,7 +51,7 @@ void print_heading(const CostReport& report) {
       p.trained == p.total ? "" : fmt::format(", {} trained", to_grouped_decimal(p.trained));
   print_wrapped("", fmt::format("{} parameters{}; a step has {}", to_grouped_decimal(p.total),
                                 trained, tokens));
-  const std::string summary = in_words(report.summary, p.total);
+  const std::string summary = in_words(report.summary);
   if (!summary.empty()) print_wrapped("", summary);
 }
 

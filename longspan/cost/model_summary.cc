@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "longspan/attention/attention.h"
+#include "longspan/layers/multi_head_attention.h"
 
 namespace longspan {
 
@@ -21,6 +22,7 @@ ModelSummary summarize(const Model& model) {
   for (const Branch* branch : model.branches()) {
     if (const Attention* attention = branch->mechanism(); attention != nullptr) {
       const std::size_t back = attention->reads_back();
+      if (branch->meter_name() == MultiHeadAttention::kCrossMeter) continue;
       s.windows.push_back(back == Reach::kAll ? 0 : back + 1);
     }
     s.active -= static_cast<Integer>(branch->idle_parameters());
@@ -59,7 +61,7 @@ std::string turns_in_words(const std::string& turns, std::size_t layers) {
   return list_in_words(parts);
 }
 
-std::string in_words(const ModelSummary& s, Integer parameters) {
+std::string in_words(const ModelSummary& s) {
   std::vector<std::string> parts;
   const auto windowed =
       s.windows.size() - static_cast<std::size_t>(std::ranges::count(s.windows, std::size_t{0}));
@@ -67,16 +69,16 @@ std::string in_words(const ModelSummary& s, Integer parameters) {
     const auto [least, most] = std::ranges::minmax(s.windows);
     const std::string size = most == least || least == 0 ? fmt::format("{}", most)
                                                          : fmt::format("{} to {}", least, most);
-    parts.push_back(
-        windowed == s.windows.size()
-            ? fmt::format("a window of {} in every layer", size)
-            : fmt::format("a window of {} in {} of {} layers", size, windowed, s.windows.size()));
+    parts.push_back(windowed == s.windows.size()
+                        ? fmt::format("a window of {} back in every layer", size)
+                        : fmt::format("a window of {} back in {} of {} layers", size, windowed,
+                                      s.windows.size()));
   }
   if (s.experts > 0) {
     parts.push_back(fmt::format("{} of {} experts in {} layer{}", s.chosen, s.experts,
                                 s.expert_layers, s.expert_layers == 1 ? "" : "s"));
   }
-  if (s.active != parameters) {
+  if (s.experts > 0) {
     parts.push_back(fmt::format("{} parameters active for a token", to_grouped_decimal(s.active)));
   }
   if (s.cache_per_token > 0) {

@@ -11,7 +11,7 @@
 namespace longspan {
 
 struct ModelSummary {
-  // Tokens that each layer of attention sees up to its own, in order; 0: all of them.
+  // Tokens that each layer of self-attention sees up to its own, in order; 0: all of them.
   std::vector<std::size_t> windows;
   std::size_t expert_layers = 0;
   std::size_t experts = 0;  // of a layer that has them
@@ -30,6 +30,6 @@ std::string turns_in_words(const std::string& turns, std::size_t layers);
 
 // "windows of 4096 in 21 of 42 layers, 8 experts of which 2 are chosen, …"; empty where there is
 // nothing to say.
-std::string in_words(const ModelSummary& summary, Integer parameters);
+std::string in_words(const ModelSummary& summary);
 
 }  // namespace longspan

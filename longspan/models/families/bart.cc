@@ -45,11 +45,16 @@ ModelConfig marian(const ConfigFields& f) {
   return c;
 }
 
-ModelConfig blenderbot(const ConfigFields& f) { return bart_sizes(f); }
+ModelConfig blenderbot(const ConfigFields& f) {
+  ModelConfig c = bart_sizes(f);
+  if (!f.has("max_position_embeddings")) c.max_length = 128;
+  return c;
+}
 
 // Its decoder norms the tokens' vectors before it adds positions.
 ModelConfig blenderbot_small(const ConfigFields& f) {
   ModelConfig c = bart_sizes(f);
+  if (!f.has("max_position_embeddings")) c.max_length = 512;
   c.wiring = Wiring::kPostNorm;
   c.embedding_norm = true;
   c.decoder_norm_first = true;

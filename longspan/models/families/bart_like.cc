@@ -17,7 +17,7 @@ ModelConfig bart_sizes(const ConfigFields& f) {
   c.decoder_d_ff = f.size("decoder_ffn_dim");
   if (c.decoder_d_ff == c.d_ff) c.decoder_d_ff = 0;
   c.vocab = f.size("vocab_size");
-  if (f.has("max_position_embeddings")) c.max_length = f.size("max_position_embeddings");
+  c.max_length = f.size("max_position_embeddings", 1024);
   c.activation = f.activation("activation_function", "gelu");
   c.norm_epsilon = 1e-5F;
   c.dropout = f.number("dropout", 0.1);

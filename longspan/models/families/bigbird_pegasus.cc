@@ -13,6 +13,9 @@ namespace {
 
 ModelConfig config(const ConfigFields& f) {
   ModelConfig c = bart_sizes(f);
+  if (!f.has("max_position_embeddings")) c.max_length = 4096;
+  c.activation = f.activation("activation_function", "gelu_new");
+  c.embedding_scale = f.flag("scale_embedding", true);
   const bool bias = f.flag("use_bias", false);
   set_biases({.projections = bias, .output = bias, .feed_forward = true}, c);
   const std::size_t block = f.size("block_size", 64);

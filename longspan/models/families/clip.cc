@@ -26,6 +26,9 @@ ModelConfig text(const ConfigFields& f) {
   c.vocab = f.size("vocab_size");
   c.max_length = f.size("max_position_embeddings", 77);
   c.pool = Pool::kLargest;  // the end of a text has the highest id
+  const std::int64_t end = f.token("eos_token_id");
+  f.refuse(end > 2 && end + 1 != static_cast<std::int64_t>(c.vocab),
+           "texts whose end is not the last word of the vocabulary");
   return c;
 }
 
@@ -95,7 +98,6 @@ constexpr CheckpointHead kTextHeads[] = {
     {"CLIPTextModelWithProjection", &projected, &place_text_projection},
 };
 constexpr CheckpointHead kVisionHeads[] = {
-    {"CLIPVisionModel", &heads::bare, &heads::nothing},
     {"CLIPVisionModelWithProjection", &projected, &place_visual_projection},
 };
 

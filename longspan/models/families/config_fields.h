@@ -28,6 +28,11 @@ class ConfigFields {
     read_->insert(path_ + key);
     return object_->contains(key) && !(*object_)[key].is_null();
   }
+  // Not even as null.
+  bool absent(const char* key) const {
+    has(key);
+    return !object_->contains(key);
+  }
   const nlohmann::json& at(const char* key) const;
   // The fields of an object among them.
   ConfigFields inside(const char* key) const;
@@ -35,6 +40,10 @@ class ConfigFields {
   std::size_t size(const char* key) const;
   std::size_t size(const char* key, std::size_t otherwise) const {
     return has(key) ? size(key) : otherwise;
+  }
+  // Null means 0, and no field at all something else.
+  std::size_t size_or_none(const char* key, std::size_t absent_means) const {
+    return absent(key) ? absent_means : size(key, 0);
   }
   // By either of two names, the first of which is preferred.
   std::size_t size_of(const char* one, const char* other) const {

@@ -37,10 +37,12 @@ ModelConfig body(const ConfigFields& f) {
   f.refuse(f.size("embedding_size", c.d_model) != c.d_model, "an embedding of another width");
   f.refuse(f.size("conv_kernel_size", 0) > 0, "a convolution beside the first layer");
   f.refuse(has_part(f, "pos_att_type", "p2p"), "attention of positions to positions");
+  f.refuse(c.heads > 0 && f.size("attention_head_size", c.d_model / c.heads) * c.heads != c.d_model,
+           "heads of another width");
   f.refuse(!f.flag("legacy", true), "the newer head of masked tokens");
   f.pass_over({"padding_idx", "pooler_size", "max_relative_positions", "position_buckets",
-               "share_att_key", "norm_rel_ebd", "attention_head_size", "pos_att_type",
-               "summary_type", "relative_attention"});
+               "share_att_key", "norm_rel_ebd", "pos_att_type", "summary_type",
+               "relative_attention"});
   f.pass_over(
       {"pooler_hidden_act", "pooler_hidden_size", "pooler_dropout", "conv_act", "talking_head"});
   return c;

@@ -16,29 +16,37 @@ namespace {
 // The scale of the scores, which YaRN multiplies by the square of its own.
 double score_scale(const ConfigFields& f, std::size_t width) {
   double scale = 1.0 / std::sqrt(static_cast<double>(width));
-  if (!f.has("rope_scaling")) return scale;
-  const ConfigFields s = f.inside("rope_scaling");
-  const double all = s.exact_number("mscale_all_dim", 0.0);
-  const double factor = s.exact_number("factor", 1.0);
-  if (all > 0.0 && factor > 1.0) {
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    if (!f.has(key)) continue;
+    const ConfigFields s = f.inside(key);
+    const double all = s.exact_number("mscale_all_dim", 0.0);
+    const double factor = s.exact_number("factor", 1.0);
+    if (all <= 0.0 || factor <= 1.0) continue;
     const double m = 0.1 * all * std::log(factor) + 1.0;
     scale *= m * m;
   }
   return scale;
 }
 
-ModelConfig body(const ConfigFields& f, bool interleaved) {
-  f.pass_over({"head_dim", "qk_head_dim", "num_key_value_heads", "mlp_bias"});
-  ModelConfig c = llama_sizes(f);
+// What is meant where the config is silent; null is none.
+struct Defaults {
+  bool interleaved;
+  std::size_t length;
+};
+
+ModelConfig body(const ConfigFields& f, const Defaults& defaults) {
+  f.pass_over({"head_dim", "qk_head_dim", "num_key_value_heads"});
+  f.refuse(f.flag("mlp_bias", false), "biases in some layers");
+  ModelConfig c = llama_sizes(f, {.length = defaults.length});
   c.kv_heads = 0;
   c.head_width = 0;
   c.tied = f.flag("tie_word_embeddings", false);
   const std::size_t nope = f.size("qk_nope_head_dim", 128);
   const std::size_t rope = f.size("qk_rope_head_dim", 64);
-  set_rotary(f, {.interleaved = interleaved}, c);
+  set_rotary(f, {.interleaved = defaults.interleaved}, c);
   c.attention = fmt::format("latent:rank={},query_rank={},nope={},rope={},value={},scale={}",
-                            f.size("kv_lora_rank", 512), f.size("q_lora_rank", 0), nope, rope,
-                            f.size("v_head_dim", 128), score_scale(f, nope + rope));
+                            f.size("kv_lora_rank", 512), f.size_or_none("q_lora_rank", 1536), nope,
+                            rope, f.size("v_head_dim", 128), score_scale(f, nope + rope));
   if (f.flag("attention_bias", false)) set_biases({.projections = true, .output = true}, c);
   f.pass_over({"aux_loss_alpha", "seq_aux", "ep_size", "pretraining_tp", "scoring_func",
                "topk_method", "norm_topk_prob", "moe_layer_freq", "num_nextn_predict_layers",
@@ -47,17 +55,17 @@ ModelConfig body(const ConfigFields& f, bool interleaved) {
   return c;
 }
 
-std::string experts(const ConfigFields& f) {
+std::string experts(const ConfigFields& f, std::size_t shared, double scaling) {
   const std::size_t width = f.size("moe_intermediate_size");
   return fmt::format(
       "experts:experts={},top={},width={},shared={},scaling={},capacity=0,padding=true,balance=0",
       f.size("n_routed_experts"), f.size("num_experts_per_tok"), width,
-      width * f.size("n_shared_experts", 0), f.exact_number("routed_scaling_factor", 1.0));
+      width * f.size_or_none("n_shared_experts", shared),
+      f.exact_number("routed_scaling_factor", scaling));
 }
 
 // Dense layers first, then those with experts.
-std::string feed_forwards(const ConfigFields& f, std::size_t layers, const std::string& experts) {
-  const std::size_t dense = f.has("n_routed_experts") ? f.size("first_k_dense_replace", 0) : layers;
+std::string feed_forwards(std::size_t dense, std::size_t layers, const std::string& experts) {
   std::vector<std::string> turns(layers, experts);
   std::fill_n(turns.begin(), std::min(dense, layers), "dense");
   return in_turn(turns);
@@ -65,8 +73,8 @@ std::string feed_forwards(const ConfigFields& f, std::size_t layers, const std::
 
 // Its library takes the gates as they are, whatever norm_topk_prob says.
 ModelConfig config_2(const ConfigFields& f) {
-  ModelConfig c = body(f, true);
-  std::string routed = experts(f) + ",normalize=false";
+  ModelConfig c = body(f, {.interleaved = true, .length = 2048});
+  std::string routed = experts(f, 2, 1.0) + ",normalize=false";
   const std::string method = f.text("topk_method", "greedy");
   if (method == "group_limited_greedy") {
     routed +=
@@ -75,21 +83,21 @@ ModelConfig config_2(const ConfigFields& f) {
     f.refuse(method != "greedy", "another way to choose experts");
   }
   f.refuse(f.text("scoring_func", "softmax") != "softmax", "other scores of experts");
-  c.feed_forward = feed_forwards(f, c.layers, routed);
+  c.feed_forward = feed_forwards(f.size("first_k_dense_replace", 0), c.layers, routed);
   return c;
 }
 
 ModelConfig config_3(const ConfigFields& f) {
-  ModelConfig c = body(f, f.flag("rope_interleave", true));
+  ModelConfig c = body(f, {.interleaved = f.flag("rope_interleave", true), .length = 4096});
   const bool normalize = f.flag("norm_topk_prob", true);
   f.refuse(f.text("scoring_func", "sigmoid") != "sigmoid", "other scores of experts");
   f.refuse(f.text("topk_method", "noaux_tc") != "noaux_tc", "another way to choose experts");
   c.feed_forward = feed_forwards(
-      f, c.layers,
-      experts(f) + fmt::format(",score=sigmoid,correction=true,normalize={},normalize_one={},"
-                               "groups={},top_groups={},group_score=two-best",
-                               normalize, normalize, f.size("n_group", 8),
-                               f.size("topk_group", 4)));
+      f.size("first_k_dense_replace", 3), c.layers,
+      experts(f, 1, 2.5) +
+          fmt::format(",score=sigmoid,correction=true,normalize={},normalize_one={},"
+                      "groups={},top_groups={},group_score=two-best",
+                      normalize, normalize, f.size("n_group", 8), f.size("topk_group", 4)));
   return c;
 }
 

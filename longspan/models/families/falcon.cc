@@ -22,6 +22,7 @@ void set_form(const ConfigFields& f, ModelConfig& c) {
   c.kv_heads = grouped ? kv_heads : multi_query ? 1 : c.heads;
   const std::size_t norms = f.size("num_ln_in_parallel_attn", 2);
   f.refuse(grouped && norms != 1 && norms != 2, "so many norms of parallel branches");
+  f.refuse(grouped && !parallel, "groups of heads and branches in turn");
   if (grouped) {
     c.wiring = norms == 2 ? Wiring::kParallel : Wiring::kParallelShared;
   } else {

@@ -13,10 +13,9 @@ namespace gemma_family {
 
 namespace {
 
-ModelConfig body(const ConfigFields& f) {
+ModelConfig body(const ConfigFields& f, const LlamaDefaults& defaults) {
   f.pass_over({"hidden_act"});  // what counts is hidden_activation
-  ModelConfig c = llama_sizes(f);
-  if (!f.has("head_dim") && c.d_model != 256 * c.heads) c.head_width = 256;
+  ModelConfig c = llama_sizes(f, defaults);
   c.activation = f.activation("hidden_activation", "gelu_pytorch_tanh");
   c.tied = f.flag("tie_word_embeddings", true);
   c.embedding_scale = true;
@@ -26,7 +25,7 @@ ModelConfig body(const ConfigFields& f) {
 }
 
 ModelConfig config_1(const ConfigFields& f) {
-  ModelConfig c = body(f);
+  ModelConfig c = body(f, {.kv_heads = 16, .length = 8192, .head_width = 256});
   set_rotary(f, {}, c);
   return c;
 }
@@ -38,12 +37,17 @@ std::string score_options(const ConfigFields& f, const ModelConfig& c) {
   return fmt::format("scale={}", 1.0 / std::sqrt(divisor));
 }
 
+// Null is none.
+double cap_of(const ConfigFields& f, const char* key, double absent_means) {
+  return f.absent(key) ? absent_means : f.exact_number(key, 0.0);
+}
+
 ModelConfig config_2(const ConfigFields& f) {
-  ModelConfig c = body(f);
+  ModelConfig c = body(f, {.kv_heads = 4, .length = 8192, .head_width = 256});
   c.wiring = Wiring::kSandwich;
   set_rotary(f, {}, c);
-  const double cap = f.exact_number("attn_logit_softcapping", 0.0);
-  c.logit_cap = f.number("final_logit_softcapping", 0.0);
+  const double cap = cap_of(f, "attn_logit_softcapping", 50.0);
+  c.logit_cap = static_cast<float>(cap_of(f, "final_logit_softcapping", 30.0));
   c.attention =
       attention_of(sliding_layers(f, c.layers, [](std::size_t i) { return i % 2 == 0; }),
                    with_option(score_options(f, c), cap > 0.0 ? fmt::format("cap={}", cap) : ""),
@@ -53,7 +57,7 @@ ModelConfig config_2(const ConfigFields& f) {
 }
 
 ModelConfig config_3(const ConfigFields& f) {
-  ModelConfig c = body(f);
+  ModelConfig c = body(f, {.kv_heads = 4, .length = 131072, .head_width = 256});
   c.wiring = Wiring::kSandwich;
   c.query_norm = QueryNorm::kHead;
   if (!f.has("rope_theta")) c.rotary_base = 1e6F;

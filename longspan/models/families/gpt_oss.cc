@@ -11,12 +11,17 @@ namespace gpt_oss_family {
 namespace {
 
 ModelConfig config(const ConfigFields& f) {
-  ModelConfig c = llama_sizes(f);
+  ModelConfig c =
+      llama_sizes(f, {.kv_heads = 8, .length = 131072, .epsilon = 1e-5, .head_width = 64});
   f.refuse(c.activation != Activation::kSilu, "another activation than SiLU");
   f.refuse(f.exact_number("swiglu_limit", 7.0) != 7.0, "gates that are clamped elsewhere");
   c.activation = Activation::kClamped;
   c.tied = f.flag("tie_word_embeddings", false);
   set_rotary(f, {.base = 150000.0}, c);
+  if (f.absent("rope_scaling") && f.absent("rope_parameters")) {
+    c.rotary = "scaling=yarn,factor=32,original=4096,fast=32,slow=1,truncate=false";
+  }
+  f.refuse(f.exact_number("swiglu_alpha", 1.702) != 1.702, "another slope of its gates");
   const bool bias = f.flag("attention_bias", true);
   set_biases({.projections = bias, .output = bias, .feed_forward = true}, c);
   c.attention = attention_of(sliding_layers(f, c.layers, [](std::size_t i) { return i % 2 == 0; }),

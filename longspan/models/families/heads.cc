@@ -18,6 +18,7 @@ void place_causal(Placer& p) { p.output_weight("lm_head.weight"); }
 void last_classifier(const ConfigFields& f, ModelConfig& c) {
   c.head = HeadKind::kClassifier;
   c.pool = Pool::kLast;
+  c.logit_cap = 0.0F;  // of words alone
   c.classes = f.classes();
   c.head_transform = false;
   c.head_bias = false;

@@ -4,7 +4,7 @@
 
 namespace longspan {
 
-ModelConfig llama_sizes(const ConfigFields& f) {
+ModelConfig llama_sizes(const ConfigFields& f, const LlamaDefaults& defaults) {
   ModelConfig c;
   c.family = Family::kDecoder;
   c.norm = NormKind::kRms;
@@ -13,15 +13,17 @@ ModelConfig llama_sizes(const ConfigFields& f) {
   c.layers = f.layers("num_hidden_layers");
   c.d_model = f.size("hidden_size");
   c.heads = f.size("num_attention_heads");
-  c.kv_heads = f.size("num_key_value_heads", c.heads);
+  c.kv_heads = f.size_or_none("num_key_value_heads", defaults.kv_heads);
+  if (c.kv_heads == 0) c.kv_heads = c.heads;
   require(c.heads > 0, "[{}] num_attention_heads is 0; need 1 or more", ConfigFields::kWho);
-  const std::size_t width = f.size("head_dim", c.d_model / c.heads);
+  const std::size_t usual = f.absent("head_dim") ? defaults.head_width : 0;
+  const std::size_t width = f.size("head_dim", usual == 0 ? c.d_model / c.heads : usual);
   if (width * c.heads != c.d_model) c.head_width = width;
   c.d_ff = f.size("intermediate_size");
   c.vocab = f.size("vocab_size");
-  c.max_length = f.size("max_position_embeddings", 2048);
+  c.max_length = f.size("max_position_embeddings", defaults.length);
   c.activation = f.activation("hidden_act", "silu");
-  c.norm_epsilon = f.number("rms_norm_eps", 1e-6);
+  c.norm_epsilon = f.number("rms_norm_eps", defaults.epsilon);
   c.init_deviation = f.number("initializer_range", 0.02);
   c.padding_token = f.token("pad_token_id");
   f.pass_over({"pretraining_tp", "resid_pdrop", "embd_pdrop", "attention_dropout",

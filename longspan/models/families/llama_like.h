@@ -13,8 +13,15 @@
 
 namespace longspan {
 
+// What is meant where the config is silent.
+struct LlamaDefaults {
+  std::size_t kv_heads = 0;  // 0: as many as heads; so is null
+  std::size_t length = 2048;
+  double epsilon = 1e-6;
+  std::size_t head_width = 0;  // 0: d_model / heads
+};
 // Layers, widths, heads, vocabulary and length, without biases; no rotary positions yet.
-ModelConfig llama_sizes(const ConfigFields& f);
+ModelConfig llama_sizes(const ConfigFields& f, const LlamaDefaults& defaults = {});
 
 // "flash" with these options; a window of so many tokens, the query's own among them.
 std::string windowed(const std::string& options, std::size_t window);

@@ -8,10 +8,10 @@ namespace mistral_family {
 namespace {
 
 ModelConfig config(const ConfigFields& f) {
-  ModelConfig c = llama_sizes(f);
+  ModelConfig c = llama_sizes(f, {.kv_heads = 8, .length = 131072});
   c.tied = f.flag("tie_word_embeddings", false);
   set_rotary(f, {}, c);
-  c.attention = windowed("", f.size("sliding_window", 0));
+  c.attention = windowed("", f.size_or_none("sliding_window", 4096));
   return c;
 }
 

@@ -31,7 +31,7 @@ std::string experts_of(const ConfigFields& f, const Chosen& o) {
 }
 
 ModelConfig mixtral(const ConfigFields& f) {
-  ModelConfig c = llama_sizes(f);
+  ModelConfig c = llama_sizes(f, {.kv_heads = 8, .length = 131072, .epsilon = 1e-5});
   c.tied = f.flag("tie_word_embeddings", false);
   set_rotary(f, {.base = 1e6}, c);
   c.attention = windowed("", f.size("sliding_window", 0));
@@ -56,12 +56,12 @@ std::string sparse_layers(const ConfigFields& f, std::size_t layers, const std::
   return in_turn(turns);
 }
 
-ModelConfig qwen_body(const ConfigFields& f) {
-  ModelConfig c = llama_sizes(f);
+ModelConfig qwen_body(const ConfigFields& f, std::size_t kv_heads) {
+  ModelConfig c = llama_sizes(f, {.kv_heads = kv_heads, .length = 32768});
   c.tied = f.flag("tie_word_embeddings", false);
   set_rotary(f, {}, c);
   const bool slides = f.flag("use_sliding_window", false);
-  const std::size_t first = f.size("max_window_layers", 28);
+  const std::size_t first = f.absent("max_window_layers") ? 0 : f.size("max_window_layers", 0);
   c.attention =
       attention_of(sliding_layers(f, c.layers, [&](std::size_t i) { return slides && i >= first; }),
                    "", f.size("sliding_window", 4096));
@@ -69,7 +69,7 @@ ModelConfig qwen_body(const ConfigFields& f) {
 }
 
 ModelConfig qwen_2(const ConfigFields& f) {
-  ModelConfig c = qwen_body(f);
+  ModelConfig c = qwen_body(f, 16);
   set_biases({.projections = f.flag("qkv_bias", true)}, c);
   const std::string experts =
       experts_of(f, {.experts = f.size("num_experts", 60),
@@ -82,11 +82,10 @@ ModelConfig qwen_2(const ConfigFields& f) {
 }
 
 ModelConfig qwen_3(const ConfigFields& f) {
-  ModelConfig c = qwen_body(f);
+  ModelConfig c = qwen_body(f, 4);
   const bool bias = f.flag("attention_bias", false);
   set_biases({.projections = bias, .output = bias}, c);
   c.query_norm = QueryNorm::kHead;
-  if (!f.has("head_dim") && c.d_model != 128 * c.heads) c.head_width = 128;
   c.feed_forward = sparse_layers(f, c.layers,
                                  experts_of(f, {.experts = f.size("num_experts", 128),
                                                 .top = f.size("num_experts_per_tok", 8),

@@ -25,7 +25,8 @@ void set_layers(const ConfigFields& f, ModelConfig& c) {
   require(every > 0, "[{}] global_attn_every_n_layers is 0; need 1 or more", ConfigFields::kWho);
   const std::size_t side = f.size("local_attention", 128) / 2;
   const double global_base = f.exact_number("global_rope_theta", 160000.0);
-  const double local_base = f.exact_number("local_rope_theta", 10000.0);
+  const double local_base =
+      f.exact_number("local_rope_theta", f.absent("local_rope_theta") ? 10000.0 : global_base);
   std::vector<std::string> attention;
   std::vector<std::string> rotary;
   for (std::size_t i = 0; i < c.layers; ++i) {

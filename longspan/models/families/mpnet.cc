@@ -13,6 +13,7 @@ namespace {
 
 ModelConfig config(const ConfigFields& f) {
   ModelConfig c = bert_config(f, {.token_types = 0, .padding_token = 1});
+  c.token_types = 0;
   offset_positions(c);
   // Its distances always fall into 32 buckets, however large the table is.
   const std::size_t buckets = f.size("relative_attention_num_buckets", 32);

@@ -9,7 +9,7 @@ namespace olmo_family {
 namespace {
 
 ModelConfig body(const ConfigFields& f) {
-  ModelConfig c = llama_sizes(f);
+  ModelConfig c = llama_sizes(f, {.epsilon = 1e-5});
   c.tied = f.flag("tie_word_embeddings", false);
   set_rotary(f, {}, c);
   const bool bias = f.flag("attention_bias", false);

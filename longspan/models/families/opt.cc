@@ -79,9 +79,14 @@ void bare(const ConfigFields& f, ModelConfig& c) {
   f.refuse(c.embedding_width > 0, "hidden states that are narrowed behind the last layer");
 }
 
+void classifier(const ConfigFields& f, ModelConfig& c) {
+  heads::last_classifier(f, c);
+  f.refuse(c.embedding_width > 0, "hidden states that are narrowed behind the last layer");
+}
+
 constexpr CheckpointHead kHeads[] = {
     {"OPTForCausalLM", &causal, &heads::place_causal},
-    {"OPTForSequenceClassification", &heads::last_classifier, &heads::place_score},
+    {"OPTForSequenceClassification", &classifier, &heads::place_score},
     {"OPTModel", &bare, &heads::nothing},
 };
 

@@ -49,9 +49,9 @@ void place_causal_1(Placer& p) {
 
 // The scaling of its rotary positions does not say for which length they were made; the config does.
 ModelConfig config_3(const ConfigFields& f) {
-  ModelConfig c = llama_sizes(f);
+  ModelConfig c = llama_sizes(f, {.length = 4096, .epsilon = 1e-5});
   c.tied = f.flag("tie_word_embeddings", false);
-  const std::size_t original = f.size("original_max_position_embeddings", c.max_length);
+  const std::size_t original = f.size("original_max_position_embeddings", 4096);
   set_rotary(f, {.original = original}, c);
   c.attention = windowed("", f.size("sliding_window", 0));
   const bool bias = f.flag("attention_bias", false);

@@ -8,13 +8,12 @@ namespace qwen_family {
 
 namespace {
 
-ModelConfig body(const ConfigFields& f) {
-  ModelConfig c = llama_sizes(f);
-  if (!f.has("max_position_embeddings")) c.max_length = 32768;
+ModelConfig body(const ConfigFields& f, std::size_t head_width) {
+  ModelConfig c = llama_sizes(f, {.kv_heads = 32, .length = 32768, .head_width = head_width});
   c.tied = f.flag("tie_word_embeddings", false);
   set_rotary(f, {}, c);
-  const bool slides = f.flag("use_sliding_window", false);
-  const std::size_t window = f.size("sliding_window", 4096);
+  const std::size_t window = f.size_or_none("sliding_window", 4096);
+  const bool slides = f.flag("use_sliding_window", false) && window > 0;
   const std::size_t first = f.size("max_window_layers", 28);
   c.attention = attention_of(
       sliding_layers(f, c.layers, [&](std::size_t i) { return slides && i >= first; }), "", window);
@@ -22,7 +21,7 @@ ModelConfig body(const ConfigFields& f) {
 }
 
 ModelConfig config_2(const ConfigFields& f) {
-  ModelConfig c = body(f);
+  ModelConfig c = body(f, 0);
   set_biases({.projections = true}, c);
   f.pass_over({"use_mrope"});
   f.refuse(f.flag("use_mrope", false), "rotary positions of several axes");
@@ -30,11 +29,10 @@ ModelConfig config_2(const ConfigFields& f) {
 }
 
 ModelConfig config_3(const ConfigFields& f) {
-  ModelConfig c = body(f);
+  ModelConfig c = body(f, 128);
   const bool bias = f.flag("attention_bias", false);
   set_biases({.projections = bias, .output = bias}, c);
   c.query_norm = QueryNorm::kHead;
-  if (!f.has("head_dim") && c.d_model != 128 * c.heads) c.head_width = 128;
   return c;
 }
 

@@ -65,8 +65,9 @@ std::string rotary_scaling(const ConfigFields& s, std::size_t length, std::size_
     return fmt::format("scaling=linear,factor={}", s.exact_number("factor", 1.0));
   }
   if (kind == "dynamic") {
+    s.pass_over({"original_max_position_embeddings"});  // what the model takes decides
     return fmt::format("scaling=dynamic,factor={},original={}", s.exact_number("factor", 1.0),
-                       s.size("original_max_position_embeddings", before));
+                       length);
   }
   if (kind == "yarn") return yarn(s, before);
   if (kind == "llama3") {
@@ -77,8 +78,9 @@ std::string rotary_scaling(const ConfigFields& s, std::size_t length, std::size_
   }
   if (kind == "longrope" || kind == "su") {
     const std::size_t original = s.size("original_max_position_embeddings", before);
-    const double factor =
-        s.exact_number("factor", static_cast<double>(length) / static_cast<double>(original));
+    const double ratio = static_cast<double>(length) / static_cast<double>(original);
+    const double factor = original != length ? ratio : s.exact_number("factor", 1.0);
+    s.pass_over({"factor"});
     std::string options =
         fmt::format("scaling=longrope,factor={},original={},short={},long={}", factor, original,
                     list_of(s, "short_factor"), list_of(s, "long_factor"));

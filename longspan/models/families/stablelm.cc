@@ -9,7 +9,7 @@ namespace stablelm_family {
 namespace {
 
 ModelConfig config(const ConfigFields& f) {
-  ModelConfig c = llama_sizes(f);
+  ModelConfig c = llama_sizes(f, {.kv_heads = 32, .length = 4096});
   c.norm = NormKind::kLayer;
   c.norm_epsilon = f.number("layer_norm_eps", 1e-5);
   if (f.flag("use_parallel_residual", false)) c.wiring = Wiring::kParallelShared;

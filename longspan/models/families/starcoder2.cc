@@ -9,7 +9,7 @@ namespace starcoder2_family {
 namespace {
 
 ModelConfig config(const ConfigFields& f) {
-  ModelConfig c = llama_sizes(f);
+  ModelConfig c = llama_sizes(f, {.kv_heads = 2, .length = 4096});
   c.norm = NormKind::kLayer;
   c.gated = false;
   c.activation = f.activation("hidden_act", "gelu_pytorch_tanh");

@@ -17,16 +17,16 @@ namespace t5_family {
 namespace {
 
 // "relu", or "gated-gelu", by which the approximation by tanh is meant.
-void set_feed_forward(const ConfigFields& f, ModelConfig& c) {
+void set_feed_forward(const ConfigFields& f, const char* otherwise, ModelConfig& c) {
   f.pass_over({"dense_act_fn", "is_gated_act"});
-  const std::string kind = f.text("feed_forward_proj", "relu");
+  const std::string kind = f.text("feed_forward_proj", otherwise);
   c.gated = kind.starts_with("gated-");
   const std::string activation = c.gated ? kind.substr(6) : kind;
   const nlohmann::json named = {{"act", activation == "gelu" && c.gated ? "gelu_new" : activation}};
   c.activation = ConfigFields(named).activation("act", "relu");
 }
 
-ModelConfig config(const ConfigFields& f) {
+ModelConfig body(const ConfigFields& f, const char* feed_forward) {
   ModelConfig c;
   c.family = Family::kEncoderDecoder;
   c.norm = NormKind::kRms;
@@ -44,7 +44,7 @@ ModelConfig config(const ConfigFields& f) {
   c.norm_epsilon = f.number("layer_norm_epsilon", 1e-6);
   c.dropout = f.number("dropout_rate", 0.1);
   c.tied = f.flag("tie_word_embeddings", true);
-  set_feed_forward(f, c);
+  set_feed_forward(f, feed_forward, c);
   const std::string buckets = fmt::format("flash:scale=1,distances=buckets,buckets={},span={}",
                                           f.size("relative_attention_num_buckets", 32),
                                           f.size("relative_attention_max_distance", 128));
@@ -55,6 +55,10 @@ ModelConfig config(const ConfigFields& f) {
                "num_hidden_layers", "tokenizer_class"});
   return c;
 }
+
+ModelConfig config(const ConfigFields& f) { return body(f, "relu"); }
+
+ModelConfig config_mt5(const ConfigFields& f) { return body(f, "gated-gelu"); }
 
 void place_attention(Placer& p, const std::string& from, const std::string& to, bool cross) {
   if (cross) {
@@ -184,6 +188,8 @@ std::string sparse_layers(const ConfigFields& f, const char* sparse, const char*
 
 ModelConfig switch_transformer(const ConfigFields& f) {
   ModelConfig c = config(f);
+  if (f.has("dense_act_fn")) c.activation = f.activation("dense_act_fn", "relu");
+  if (!f.has("num_decoder_layers")) c.decoder_layers = 12;
   const std::string experts = fmt::format(
       "experts:experts={},places={},normalize=false,overflow=pass,padding=true,balance={},"
       "balance_of=sequences,squares={}",
@@ -234,7 +240,7 @@ extern const CheckpointFamily kLongT5{"longt5", "", &t5_family::long_t5, &t5_fam
                                       t5_family::kLongT5Heads};
 extern const CheckpointFamily kSwitch{"switch_transformers", "", &t5_family::switch_transformer,
                                       &t5_family::place_switch, t5_family::kSwitchHeads};
-extern const CheckpointFamily kMt5{"mt5", "", &t5_family::config, &t5_family::place,
+extern const CheckpointFamily kMt5{"mt5", "", &t5_family::config_mt5, &t5_family::place,
                                    t5_family::kMt5Heads};
 
 }  // namespace longspan

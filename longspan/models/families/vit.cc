@@ -29,7 +29,10 @@ ModelConfig config(const ConfigFields& f) {
   c.pool = Pool::kFirst;
   const bool bias = f.flag("qkv_bias", true);
   set_biases({.projections = bias, .output = true, .feed_forward = true}, c);
-  f.pass_over({"encoder_stride", "pooler_output_size", "pooler_act"});
+  f.refuse(f.size("pooler_output_size", c.d_model) != c.d_model ||
+               f.text("pooler_act", "tanh") != "tanh",
+           "another pooler");
+  f.pass_over({"encoder_stride"});
   return c;
 }
 
