@@ -99,8 +99,9 @@ Workload from_file(const std::filesystem::path& path, bool verbose) {
   } else {
     w.model = config_from_hugging_face(file);
     if (verbose) {
+      const std::vector<std::string> passed = fields_of_no_account(file);
       w.note = fmt::format("fields that change nothing here: {}",
-                           fmt::join(fields_of_no_account(file), ", "));
+                           passed.empty() ? "none" : fmt::format("{}", fmt::join(passed, ", ")));
     }
     if (w.model.attention == FlashAttention::kName) w.model.attention = kExactAttention;
     for (const std::string& mechanism : split_list(w.model.attention, '|')) {

@@ -111,6 +111,12 @@ std::string heads_of(const CheckpointFamily& family) {
   std::size_t common = 0;
   if (family.heads.size() > 1) {
     while (beginning(common + 1)) ++common;
+    const auto cuts_words = [&] {
+      return std::ranges::any_of(family.heads, [&](const CheckpointHead& head) {
+        return head.architecture[common] < 'A' || head.architecture[common] > 'Z';
+      });
+    };
+    while (common > 0 && cuts_words()) --common;
   }
   std::string all;
   for (const CheckpointHead& head : family.heads) {

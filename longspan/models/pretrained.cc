@@ -213,6 +213,9 @@ Meant::Meant(const nlohmann::json& hf) : fields(hf) {
   head->config(fields, config);
   fields.refuse(fields.flag("add_cross_attention", false),
                 "cross-attention in a decoder without an encoder");
+  fields.refuse(
+      fields.flag("tie_encoder_decoder", false) && config.family == Family::kEncoderDecoder,
+      "one set of weights for both stacks");
   fields.has("tie_word_embeddings");  // nothing where there is no such layer
   fields.has("is_decoder");
   fields.require_all_read();

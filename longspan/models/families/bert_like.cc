@@ -19,7 +19,7 @@ ModelConfig bert_sizes(const ConfigFields& f, const BertDefaults& defaults) {
   ModelConfig c = post_norm_encoder();
   c.layers = f.layers("num_hidden_layers");
   c.d_model = f.size("hidden_size");
-  c.d_ff = f.size("intermediate_size");
+  c.d_ff = f.positive("intermediate_size");
   c.vocab = f.size("vocab_size");
   c.max_length = f.size("max_position_embeddings");
   c.token_types = f.size("type_vocab_size", defaults.token_types);

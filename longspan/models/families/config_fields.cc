@@ -144,6 +144,12 @@ ConfigFields ConfigFields::inside(const char* key) const {
 
 std::size_t ConfigFields::size(const char* key) const { return whole_number(key, at(key)); }
 
+std::size_t ConfigFields::positive(const char* key) const {
+  const std::size_t value = size(key);
+  require(value > 0, "[{}] {}{} is 0; need 1 or more", kWho, path_, key);
+  return value;
+}
+
 std::vector<std::size_t> ConfigFields::sizes(const char* key) const {
   const Json& value = at(key);
   std::vector<std::size_t> all;
@@ -251,12 +257,14 @@ void ConfigFields::require_all_read() const {
   for_each(*object_, path_, [&](std::string_view key, const std::string& name, const Json& value) {
     if (says_nothing(value) || key.starts_with('_') || of_no_account(key)) return;
     if (passed_->contains(name)) return;
-    std::string shown = value.dump();
-    if (shown.size() > 60) shown = shown.substr(0, 57) + "...";
+    const auto cut = [](std::string text) {
+      return text.size() > 60 ? text.substr(0, 57) + "..." : text;
+    };
+    const std::string shown = cut(value.dump());
     throw Error(fmt::format(
         "[{}] the config has {} = {}, which longspan does not know in a model of type {}; remove "
         "it if it changes nothing, or describe the model by its dimensions",
-        kWho, name, shown, text("model_type", "?")));
+        kWho, cut(name), shown, text("model_type", "?")));
   });
 }
 

@@ -41,6 +41,11 @@ class ConfigFields {
   std::size_t size(const char* key, std::size_t otherwise) const {
     return has(key) ? size(key) : otherwise;
   }
+  // 1 or more.
+  std::size_t positive(const char* key) const;
+  std::size_t positive(const char* key, std::size_t otherwise) const {
+    return has(key) ? positive(key) : otherwise;
+  }
   // Null means 0, and no field at all something else.
   std::size_t size_or_none(const char* key, std::size_t absent_means) const {
     return absent(key) ? absent_means : size(key, 0);

@@ -61,7 +61,14 @@ ModelConfig config_3(const ConfigFields& f) {
   c.wiring = Wiring::kSandwich;
   c.query_norm = QueryNorm::kHead;
   if (!f.has("rope_theta")) c.rotary_base = 1e6F;
-  set_rotary(f, {.base = 1e6}, c);
+  // One entry for each kind of layer, or one for all but the base of those with a window.
+  const bool by_layer =
+      f.has("rope_parameters") && f.inside("rope_parameters").has("full_attention");
+  set_rotary(by_layer ? f.inside("rope_parameters").inside("full_attention") : f, {.base = 1e6}, c);
+  if (by_layer) {
+    const ConfigFields own = f.inside("rope_parameters").inside("full_attention");
+    c.rotary = rotary_scaling(own, c.max_length, c.max_length);
+  }
   const std::size_t every = f.size("sliding_window_pattern", f.size("_sliding_window_pattern", 6));
   f.pass_over({"cache_implementation", "_sliding_window_pattern"});
   require(every > 0, "[{}] sliding_window_pattern is 0; need 1 or more", ConfigFields::kWho);
@@ -72,7 +79,12 @@ ModelConfig config_3(const ConfigFields& f) {
   c.attention = attention_of(
       sliding, with_option(score_options(f, c), cap > 0.0 ? fmt::format("cap={}", cap) : ""),
       f.size("sliding_window", 4096));
-  const std::string local = fmt::format("base={}", f.exact_number("rope_local_base_freq", 10000.0));
+  std::string local = fmt::format("base={}", f.exact_number("rope_local_base_freq", 10000.0));
+  if (by_layer) {
+    const ConfigFields own = f.inside("rope_parameters").inside("sliding_attention");
+    local = with_option(fmt::format("base={}", own.exact_number("rope_theta", 10000.0)),
+                        rotary_scaling(own, c.max_length, c.max_length));
+  }
   std::vector<std::string> rotary;
   for (const bool slides : sliding) rotary.push_back(slides ? local : c.rotary);
   c.rotary = in_turn(rotary);

@@ -13,13 +13,15 @@ ModelConfig llama_sizes(const ConfigFields& f, const LlamaDefaults& defaults) {
   c.layers = f.layers("num_hidden_layers");
   c.d_model = f.size("hidden_size");
   c.heads = f.size("num_attention_heads");
-  c.kv_heads = f.size_or_none("num_key_value_heads", defaults.kv_heads);
+  c.kv_heads = f.has("num_key_value_heads")
+                   ? f.positive("num_key_value_heads")
+                   : f.size_or_none("num_key_value_heads", defaults.kv_heads);
   if (c.kv_heads == 0) c.kv_heads = c.heads;
   require(c.heads > 0, "[{}] num_attention_heads is 0; need 1 or more", ConfigFields::kWho);
   const std::size_t usual = f.absent("head_dim") ? defaults.head_width : 0;
-  const std::size_t width = f.size("head_dim", usual == 0 ? c.d_model / c.heads : usual);
+  const std::size_t width = f.positive("head_dim", usual == 0 ? c.d_model / c.heads : usual);
   if (width * c.heads != c.d_model) c.head_width = width;
-  c.d_ff = f.size("intermediate_size");
+  c.d_ff = f.positive("intermediate_size");
   c.vocab = f.size("vocab_size");
   c.max_length = f.size("max_position_embeddings", defaults.length);
   c.activation = f.activation("hidden_act", "silu");

@@ -35,9 +35,9 @@ ModelConfig body(const ConfigFields& f, const char* feed_forward) {
   c.decoder_layers = f.has("num_decoder_layers") ? f.layers("num_decoder_layers") : c.layers;
   c.d_model = f.size("d_model");
   c.heads = f.size("num_heads");
-  const std::size_t width = f.size("d_kv", 64);
+  const std::size_t width = f.positive("d_kv", 64);
   if (width * c.heads != c.d_model) c.head_width = width;
-  c.d_ff = f.size("d_ff");
+  c.d_ff = f.positive("d_ff");
   c.vocab = f.size("vocab_size");
   c.max_length = f.size("n_positions", 512);
   c.positions = PositionKind::kNone;
