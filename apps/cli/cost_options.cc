@@ -313,6 +313,8 @@ void add_model_options(CLI::App& command, ModelOptions& o) {
 }
 
 Workload workload_from(const ModelOptions& options) {
+  require(!options.verbose || is_path(options.model),
+          "[cost] --verbose without a config.json, of whose fields it speaks; need its path");
   Workload w = options.model.empty() ? from_dimensions(options) : from_model(options);
   set_variants(options, w);
   set_lengths(options, w);

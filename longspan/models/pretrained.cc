@@ -159,28 +159,12 @@ struct Meant {
   ModelConfig config;
 };
 
-// Known families of what is not here yet, and what they wait for.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kWaiting = {{
-    {"nystromformer", "Nystrom's attention"},
-    {"yoso", "YOSO's attention"},
-    {"perceiver", "latent queries"},
-    {"pegasus_x", "global rows with norms of their own"},
-    {"mamba", "selective state spaces"},
-    {"mamba2", "selective state spaces"},
-    {"falcon_mamba", "selective state spaces"},
-    {"rwkv", "RWKV's recurrence"},
-    {"qwen3_next", "gated delta rules"},
-    {"clip",
-     "two towers in one checkpoint; its towers load as clip_text_model and clip_vision_model"},
-}};
-
 const CheckpointFamily& family_of(const ConfigFields& f) {
   const std::string type = f.text("model_type", "");
-  const auto* const waiting =
-      std::ranges::find(kWaiting, type, &decltype(kWaiting)::value_type::first);
-  require(waiting == kWaiting.end(),
+  const std::string_view waits = waits_for(type);
+  require(waits.empty(),
           "[pretrained] a model of type {} waits for what longspan does not have yet: {}", type,
-          waiting == kWaiting.end() ? "" : waiting->second);
+          waits);
   std::vector<std::string_view> types;
   for (const CheckpointFamily* family : checkpoint_families()) {
     if (family->model_type == type) return *family;

@@ -27,5 +27,7 @@ struct CheckpointFamily {
 };
 
 std::span<const CheckpointFamily* const> checkpoint_families();
+// What a family that is known but not here waits for; empty for any other.
+std::string_view waits_for(std::string_view model_type);
 
 }  // namespace longspan

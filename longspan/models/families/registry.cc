@@ -1,5 +1,7 @@
 // The families of released checkpoints, a line each, in the order of the documentation.
 #include <array>
+#include <string_view>
+#include <utility>
 
 #include "longspan/models/families/family.h"
 
@@ -50,7 +52,29 @@ constexpr std::array kFamilies = {
     &kClipVision, &kWhisper,
 };
 
+// Known families of what is not here yet, and what they wait for.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kWaiting = {{
+    {"nystromformer", "Nystrom's attention"},
+    {"yoso", "YOSO's attention"},
+    {"perceiver", "latent queries"},
+    {"pegasus_x", "global rows with norms of their own"},
+    {"mamba", "selective state spaces"},
+    {"mamba2", "selective state spaces"},
+    {"falcon_mamba", "selective state spaces"},
+    {"rwkv", "RWKV's recurrence"},
+    {"qwen3_next", "gated delta rules"},
+    {"clip",
+     "two towers in one checkpoint; its towers load as clip_text_model and clip_vision_model"},
+}};
+
 }  // namespace
+
+std::string_view waits_for(std::string_view model_type) {
+  for (const auto& [waiting, what] : kWaiting) {
+    if (waiting == model_type) return what;
+  }
+  return {};
+}
 
 std::span<const CheckpointFamily* const> checkpoint_families() { return kFamilies; }
 
